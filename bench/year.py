@@ -30,7 +30,6 @@ from bench.lane import InProcess
 from twinlog import clock
 from twinlog.airflow.operators.copy import for_xcom
 from twinlog.airflow.xcom import shortened
-from twinlog.checks.data_docs import reports_folder
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.api import Clusters, open_clusters
@@ -45,12 +44,13 @@ from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.garbage import collect_rarely
 from twinlog.gate import ask, record
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
+from twinlog.judge import validate
+from twinlog.judge.check import Mode
+from twinlog.judge.data_docs import reports_folder
 from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.monitoring import validate
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.steps import discover
 from twinlog.topics.snapshot import FlowSnapshot

@@ -21,8 +21,8 @@ from twinlog.copying.result import CopyResult
 from twinlog.data_rules.ask import DataRulesResult
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.audit import DifferenceKind
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
+from twinlog.judge.check import Mode
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.spark.request import (
     MARK,

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.checks.check import CheckResult
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import RangePlan, StoppedPartition, what_to_do
@@ -18,9 +17,11 @@ from twinlog.copying.result import CopyResult
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError
 from twinlog.facts.observe import observe
 from twinlog.jsonable import Json
+from twinlog.judge import validate
+from twinlog.judge.check import CheckResult
 from twinlog.kafka_types import PartitionIssue
 from twinlog.lifecycle.sync_topics import SyncTopicsResult, as_left
-from twinlog.monitoring import heartbeats, publish, samples, validate
+from twinlog.monitoring import heartbeats, publish, samples
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
 from twinlog.steps import checkpoints, offset_syncs, plan_ranges, sync_topics

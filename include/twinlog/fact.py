@@ -59,6 +59,16 @@ class Total:
         return "; ".join(filter(None, [f"{least}{self.least:,} records {what}", self.doubt]))
 
 
+def greatest(ages: Iterable[float | None], within: float) -> float | None:
+    """Return the greatest of some ages (seconds), 0 of none; None if one of them is unknown.
+
+    If an age is over `within`, it is returned even if others are unknown: that limit is broken already.
+    """
+    every = list(ages)
+    known = max((age for age in every if age is not None), default=0.0)
+    return None if None in every and known <= within else known
+
+
 def total(counts: Iterable[Count], doubt: str = "") -> Total:
     """Add up; the first count that is unknown says what the doubt is, if none is given."""
     least = 0

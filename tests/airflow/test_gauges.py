@@ -5,12 +5,11 @@ import pytest
 from twinlog.airflow import gauges
 from twinlog.airflow.gauges import of_gate, send
 from twinlog.airflow.tasks.readiness import asset_extra
-from twinlog.checks.check import Severity
-from twinlog.checks.risk import TopicAtRisk
 from twinlog.config.flow.tiers import Tier
 from twinlog.gate.answer import GateCheck, GateResult
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
+from twinlog.judge.at_risk import TopicAtRisk
+from twinlog.judge.check import Mode, Severity
 from twinlog.monitoring import metrics
 
 

@@ -21,7 +21,6 @@ from twinlog.airflow.tasks import readiness
 from twinlog.airflow.xcom import MOST_BYTES, NOT_SHOWN, WHOLE_IN, shortened
 from twinlog.audit.request import AuditMode
 from twinlog.audit.result import AuditedPartition, AuditResult
-from twinlog.checks.check import Severity
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
@@ -32,10 +31,10 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import CopyResult, PartitionCopy, keep_outcome
 from twinlog.errors import TwinlogError
 from twinlog.gate.answer import CoverageOf, GateCheck, GateResult, GroupAtRisk
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json, to_json
+from twinlog.judge import validate
+from twinlog.judge.check import Mode, Severity
 from twinlog.kafka_types import TopicPartition
-from twinlog.monitoring import validate
 from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import internal_topics
 

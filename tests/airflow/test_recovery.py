@@ -18,7 +18,7 @@ from twinlog.airflow.versions import AirflowSkipException
 from twinlog.errors import TerminalError, TransientError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.procedure import StepName, StepReport
 from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedures import names_of

@@ -15,8 +15,8 @@ from twinlog.cluster.values import InternalRecord
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish, status
 from twinlog.offset_sync import emit

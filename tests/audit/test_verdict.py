@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from twinlog.audit.coverage import PartitionCoverage, UnprovedCount
 from twinlog.audit.problems import NOTHING_COPIED
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of, without_heartbeats
-from twinlog.checks.coverage import PartitionCoverage, UnprovedCount
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,

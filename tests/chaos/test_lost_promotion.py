@@ -14,7 +14,7 @@ from wired import Wired
 from lab import delete_topic, produce
 from twinlog.copying.ownership import Ownership
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.lane.copy.state_records import StateRecord
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from twinlog.checks.check import Severity
-from twinlog.checks.gaps import GapState
 from twinlog.duties.plan import DutyName
+from twinlog.facts.gaps import GapState
 from twinlog.formats.ledger.records import GapCause
 from twinlog.groups.report import SyncState
+from twinlog.judge.check import Severity
 from twinlog.monitoring.metrics import METRICS, Metric, Part
 from twinlog.shipped import folder
 from twinlog.topics.discovery import BLOCKING

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.checks.check import Severity
 from twinlog.data_rules.suite import RuleResult, TopicRules, read_suite, severity_of
 from twinlog.errors import ConfigError
+from twinlog.judge.check import Severity
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.facts.observe import observe
 from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.monitoring import publish, samples, status
 from twinlog.recovery import failover
 from twinlog.recovery.steps.loss import read_loss

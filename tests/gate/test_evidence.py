@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.check import CheckResult, Severity
 from twinlog.errors import ConfigError, FormatError, TerminalError
 from twinlog.formats.ledger.accepted import Waiver, accepted_of
 from twinlog.gate.answer import GateResult, weigh
@@ -34,8 +33,8 @@ from twinlog.gate.evidence import (
     read_public_key,
     verify,
 )
-from twinlog.gate.suites.suites import Fact, Mode
 from twinlog.jsonable import to_json
+from twinlog.judge.check import CheckResult, Mode, Seen, Severity
 
 VERIFIER = Path(__file__).parent / "verify_evidence.py"
 
@@ -57,7 +56,7 @@ def signed(keys):
     """The text of a signed evidence with all that makes JSON hard: floats, other alphabets, quotes."""
     results = [CheckResult("no-gaps", Severity.CRITICAL, False, 'ordér "x"', "gaps = 0", "≠", ("ordér",))]
     waiver = Waiver("no-gaps", "", "Grund: größer", "jö", 2_000_000_000_000, 1)
-    checks = weigh(results, [accepted_of(waiver)], {Fact.NOW: 0.123456}, 1_700_000_000_000)
+    checks = weigh(results, [accepted_of(waiver)], {Seen.NOW: 0.123456}, 1_700_000_000_000)
     result = GateResult("A->B", Mode.PLANNED, True, 1_700_000_000_000, False, checks, ())
     seal = Seal("mm2.properties", "ab", read_private_key(keys[0]))
     return seal.document(1_767_225_600_000, gate=to_json(result))

@@ -2,12 +2,11 @@
 
 import re
 
-from twinlog.checks.check import CheckResult, Severity
-from twinlog.checks.risk import TopicAtRisk
 from twinlog.formats.ledger.accepted import Accepted, Offence
 from twinlog.gate.answer import CoverageOf, GateResult, GroupAtRisk, is_ready, waived_by, weigh
 from twinlog.gate.record import duration, page_of, share
-from twinlog.gate.suites.suites import Fact, Mode
+from twinlog.judge.at_risk import TopicAtRisk
+from twinlog.judge.check import CheckResult, Mode, Seen, Severity
 
 NOW = 1_700_000_000_000
 GAPS = (Offence("logs", None, 1),)
@@ -26,7 +25,7 @@ def result(**changes) -> GateResult:
         Accepted("no-gaps", "logs", "nobody reads it", "jo", "a login", NOW, NOW + 1, 1),
         Accepted("lag-records", "", "was fine", "jo", "a login", NOW - 2, NOW - 1, 1),
     ]
-    checks = weigh(results, waivers, {Fact.NOW: 0.0}, NOW)
+    checks = weigh(results, waivers, {Seen.NOW: 0.0}, NOW)
     fields = {
         "ready": is_ready(checks),
         "checks": checks,

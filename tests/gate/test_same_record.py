@@ -10,8 +10,8 @@ import pytest
 from twinlog.cluster.prints import Fingerprint
 from twinlog.gate import ask, same_record
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish

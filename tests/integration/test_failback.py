@@ -38,8 +38,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import publish

@@ -47,9 +47,9 @@ from twinlog.config.security.connection import ClusterSettings, ConnectionSettin
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
+from twinlog.judge.check import Mode
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import heartbeats, publish
 from twinlog.recovery import failover

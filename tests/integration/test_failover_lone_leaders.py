@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from test_failover import Pair, numbered, numbers_in, start_again, steps_of
 
 from lab import produce
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.recovery.steps.scene import Answer
 

@@ -21,7 +21,7 @@ from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.gate.at_source import moving_topics
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.recovery import abort, failover
 from twinlog.recovery.report import FailoverReport, State

@@ -36,8 +36,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
+from twinlog.judge.check import Mode
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import publish
 from twinlog.recovery import failover

@@ -40,12 +40,13 @@ from twinlog.config.security.connection import (
 from twinlog.errors import TwinlogError
 from twinlog.follow import follow
 from twinlog.groups import checkpoints
+from twinlog.judge import validate
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.fence.fence import transactional_id
 from twinlog.lifecycle import sync_topics
 from twinlog.metadata import sync
 from twinlog.migration.copier import Origin, traces
-from twinlog.monitoring import heartbeats, validate
+from twinlog.monitoring import heartbeats
 from twinlog.offset_sync import emit
 
 USERS = {"twinlog": "t", "jo": "j", "poor": "p"}

@@ -21,7 +21,8 @@ from twinlog.cli.main import main
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.jsonable import to_json
-from twinlog.monitoring import publish, validate
+from twinlog.judge import validate
+from twinlog.monitoring import publish
 
 HOUR_MS = 3_600_000
 BEHIND = 10_000

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from twinlog.checks.gaps import GapState
 from twinlog.errors import TerminalError, UsageError
-from twinlog.facts.copies import read_gaps
+from twinlog.facts.gaps import GapState, read_gaps
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState, GapCause
 from twinlog.formats.ledger.topics import (
     Beginning,

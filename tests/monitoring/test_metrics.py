@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from twinlog.airflow.gauges import of_gate
-from twinlog.checks.check import CheckResult, Severity
 from twinlog.config.flow.metrics import Listen, MetricsSettings
 from twinlog.duties.plan import DutyState
 from twinlog.errors import ClusterRefused, TransientError
@@ -29,7 +28,7 @@ from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.formats.ledger.topics import Gap, Incarnation
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.gate.answer import GateResult
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import CheckResult, Mode, Severity
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import exporter, metrics, publish

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from twinlog.checks.risk import of_the_last_day, sample
 from twinlog.formats.ledger.accepted import Waiver, accepted_of
 from twinlog.formats.ledger.gate import RiskSample
+from twinlog.judge.at_risk import of_the_last_day, sample
 
 NOW = 1_700_000_000_000
 FAR = 2**62

@@ -17,7 +17,7 @@ from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.accepting import Person
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.monitoring import publish
 from twinlog.procedure import Outcome, StepName, done
 from twinlog.recovery import abort, approved, failover

@@ -18,7 +18,7 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
 from twinlog.formats.mm2.records import Checkpoint
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import sync_topics

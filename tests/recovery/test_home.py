@@ -21,7 +21,7 @@ from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, Term
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import FAILBACK, RunState
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history

@@ -14,7 +14,7 @@ from twinlog.errors import ClusterUnreachable, FencedError, TerminalError
 from twinlog.formats.ledger.accepted import Waiver
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.recovery import abort, history
 from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps.scene import Answer

@@ -19,7 +19,7 @@ from twinlog.formats.ledger.recovery import (
     RunState,
     StepState,
 )
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.procedure import StepName
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failover import STEPS

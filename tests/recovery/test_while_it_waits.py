@@ -12,7 +12,7 @@ from recovery_world import Blows, Killed
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.report import State
 from twinlog.recovery.reverse import as_noted, why_nothing_home

@@ -28,8 +28,8 @@ from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_partition
 from twinlog.lifecycle import sync_topics

@@ -20,8 +20,8 @@ from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import sync_topics
@@ -123,7 +123,7 @@ class World:
     def copy(self, flow: FlowSettings) -> int:
         """Copy in memory what the ledger lets this flow copy; return how many records."""
         ledger = read_ledger(flow, self.clusters.target)
-        if not ledger.copies_for(flow.recovery_run):
+        if not ledger.copies_for(flow.recovery_run) or flow.why_left_out(ORDERS.topic) is not None:
             return 0
         done = read_progress(flow, self.clusters.target).get(ORDERS, -1) + 1
         end = self.clusters.source.topics["orders"].logs[0].end

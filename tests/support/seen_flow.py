@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinlog.airflow.plugin.reading import Details, SeenFlow
-from twinlog.checks.coverage import PartitionCoverage, UnprovedCount
+from twinlog.audit.coverage import PartitionCoverage, UnprovedCount
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.formats.ledger.gate import RiskSample

@@ -15,8 +15,8 @@ from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups import checkpoints
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish
 from twinlog.recovery import failover

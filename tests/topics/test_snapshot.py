@@ -10,8 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 from twinlog.audit import audit
-from twinlog.checks import evaluate
-from twinlog.checks.great_expectations import Validated
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.flow.values import NEVER
 from twinlog.copying import copy
@@ -19,7 +17,7 @@ from twinlog.cycle import begin, conclude
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import as_left
@@ -62,10 +60,6 @@ def ran(flow, clusters, source, orders, copied):
     publish.run(flow, clusters, "run-1", None, int(time.time() * 1000))
 
 
-def plainly(suite, rows):
-    return Validated(suite, len(rows), evaluate.judge(suite, rows), None)
-
-
 @pytest.mark.usefixtures("ran")
 class TestReadOnce:
     """Discovery, ledger, map and progress, in this order."""
@@ -75,7 +69,7 @@ class TestReadOnce:
         """Reads each once; with the source the ledger once more, before it watches the ends of what was copied."""
 
         def ask() -> None:
-            gate.run(flow, clusters, GateRequest(mode), by=plainly, sleep=lambda _: None)
+            gate.run(flow, clusters, GateRequest(mode), sleep=lambda _: None)
 
         alive = int(mode is Mode.PLANNED)
         assert (alive, 1 + alive, 1, 1) == reads(ask)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.versions import Stats
-from twinlog.checks.risk import greatest
+from twinlog.fact import greatest
 from twinlog.monitoring import metrics
 
 if TYPE_CHECKING:

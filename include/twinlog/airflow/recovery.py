@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from twinlog.state.ledger import Ledger
 
 MODES = ("planned", "source-dead")
-"""The gate's modes, as twinlog.gate.suites.suites.Mode, which Dag files do not import."""
+"""The gate's modes, as twinlog.judge.check.Mode, which Dag files do not import."""
 
 WHOLE = "the evidence, and `twinlog recovery status`"
 """Where all of the report of a failover or a failback is that Airflow's database has no room for."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog import clock
 from twinlog.audit.comparison.values import Comparison
+from twinlog.audit.coverage import total
 from twinlog.audit.deleted_early import deleted_early
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
 from twinlog.audit.plan import AuditPlan, plan
@@ -31,7 +32,6 @@ from twinlog.audit.result import (
     unfinished,
 )
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of, without_heartbeats
-from twinlog.checks.coverage import mapped_between, total
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import value_of
 from twinlog.config.flow.settings import FlowSettings
@@ -96,7 +96,7 @@ def run(
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
     """Spread the partitions over at most `slots` lanes, the largest first, so that all end at about the same time."""
     sizes = [
-        (sum(mapped_between(it.offset_map, spec.scope.start, spec.scope.end) for spec in it.specs), it)
+        (sum(it.offset_map.records_between(spec.scope.start, spec.scope.end) for spec in it.specs), it)
         for it in decided.partitions
         if it.specs
     ]

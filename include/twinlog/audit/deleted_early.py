@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinlog.checks.map_holes import bounds_of
+from twinlog.audit.map_holes import bounds_of
 from twinlog.clock import CLOCKS_APART_MS
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigValue, value_of

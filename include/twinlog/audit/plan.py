@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from twinlog.audit.comparison.map_ranges import downstream_range, sample
 from twinlog.audit.comparison.values import Scope
+from twinlog.audit.coverage import left_target, standing, without
 from twinlog.audit.deleted_early import issue_of
 from twinlog.audit.lane import AuditSpec
+from twinlog.audit.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.audit.problems import NOTHING_COPIED, AuditState, found_problems, map_lost
 from twinlog.audit.request import AuditMode, AuditRequest
-from twinlog.checks.coverage import left_target, mapped_between, standing, without
-from twinlog.checks.map_holes import LostStretch, bounds_of, lost_stretches
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
@@ -159,7 +159,7 @@ def _partition(copy: _Copy) -> PartitionPlan:
         (Unproved.OTHER_CHAIN, _copied_through(copy)),
     ):
         held_from = max(start, min(to, end))
-        if count := mapped_between(offset_map, start, held_from):
+        if count := offset_map.records_between(start, held_from):
             unproved.append(UnprovedSpan(start, held_from, count, reason))
         start = held_from
     scopes = _scopes(copy, start, end, looked_to, lost)
@@ -177,7 +177,7 @@ def _partition(copy: _Copy) -> PartitionPlan:
         before=before,
         claims=copy.claims,
         sampled=sampled,
-        held=mapped_between(offset_map, gone_to, end),
+        held=offset_map.records_between(gone_to, end),
         lost=lost,
     )
 

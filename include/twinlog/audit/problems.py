@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.audit.deleted_early import DeletedEarly
-from twinlog.checks.map_holes import LostStretch
+from twinlog.audit.map_holes import LostStretch
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import UnreadableMap

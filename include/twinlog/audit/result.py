@@ -9,18 +9,17 @@ from dataclasses import dataclass
 
 from twinlog.audit.comparison.totals import shortened
 from twinlog.audit.comparison.values import Comparison, Difference
+from twinlog.audit.coverage import (
+    PartitionCoverage,
+    UnprovedCount,
+    covered,
+    partition_coverage,
+    without,
+)
 from twinlog.audit.lane import ScopeReport
 from twinlog.audit.plan import PartitionPlan
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.verdict import AuditVerdict
-from twinlog.checks.coverage import (
-    PartitionCoverage,
-    UnprovedCount,
-    covered,
-    mapped_between,
-    partition_coverage,
-    without,
-)
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.audit import (
     KEPT_DIFFERENCES,
@@ -141,7 +140,7 @@ def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
     for spec, report in zip(plan.specs, reports, strict=True):
         found = report.comparison
         if found is None:
-            lost = mapped_between(plan.offset_map, spec.scope.start, spec.scope.end)
+            lost = plan.offset_map.records_between(spec.scope.start, spec.scope.end)
             spans.append(UnprovedSpan(spec.scope.start, spec.scope.end, lost, Unproved.UNFINISHED))
             continue
         records += found.records

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from twinlog.audit.coverage import PartitionCoverage, UnprovedCount, by_topic, told, total
 from twinlog.audit.deleted_early import DELETED_EARLY
 from twinlog.audit.problems import NOTHING_COPIED
-from twinlog.checks.coverage import PartitionCoverage, UnprovedCount, by_topic, told, total
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.kafka_types import Issue
 from twinlog.policy.state_topics import is_known_heartbeats

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from twinlog.batches.codec import NUMBERS
-from twinlog.checks.coverage import copied_from
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.copying import PoisonPolicy
 from twinlog.config.flow.settings import FlowSettings
@@ -27,7 +26,7 @@ from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.errors import ClusterRefused, TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec
-from twinlog.state.progress import read_packed
+from twinlog.state.progress import copied_from, read_packed
 from twinlog.topics.reverse_flows import reverse_ledger
 from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
 

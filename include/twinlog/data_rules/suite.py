@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twinlog.checks.check import Severity
-from twinlog.checks.great_expectations import require_installed
 from twinlog.errors import ConfigError
+from twinlog.judge.check import Severity
+from twinlog.judge.great_expectations import require_installed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

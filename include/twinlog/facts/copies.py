@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlog.checks.coverage import PartitionCoverage, coverage
-from twinlog.checks.gaps import GapReport, gap_reports, keeps_ms
-from twinlog.checks.map_holes import bounds_of, lost_in
+from twinlog.audit.coverage import PartitionCoverage, coverage
+from twinlog.audit.map_holes import bounds_of, lost_in
 from twinlog.cluster.admin.topics import LogDirs
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets, TopicDescription
-from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
+from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.fact import Count, Unknown
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.partition import MapSummary, PartitionFacts, summarize_segments
@@ -21,7 +19,6 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
-from twinlog.topics.discovery import remote_name
 
 
 def with_configs(
@@ -58,42 +55,6 @@ def coverage_of(facts: FlowFacts) -> tuple[PartitionCoverage, ...]:
         if at.topic in topics
     }
     return coverage(facts.ledger, facts.maps, facts.copy_ids, starts)
-
-
-def read_gaps(
-    flow: FlowSettings,
-    target: ClusterReader,
-    ledger: Ledger,
-    now_ms: int,
-    source: ClusterReader | None = None,
-) -> tuple[GapReport, ...]:
-    """List the gaps of a flow as of `now_ms`.
-
-    If `source` is None or does not answer, nothing is left of the records there, so the copy's retention counts.
-    Without gaps no cluster is asked.  Raises ClusterUnreachable for the target.
-    """
-    names = sorted({it.topic for it in ledger.gaps} | {it.topic for it in ledger.quarantined})
-    if not names:
-        return ()
-    remote = {name: copy_of(flow, ledger, name) for name in names}
-    copies = target.topic_configs(sorted(set(remote.values()))).found
-    try:
-        origins = source.topic_configs(names) if source is not None else None
-    except TransientError:
-        origins = None
-    keeps = {}
-    for name in names:
-        sides = [copies.get(remote[name], {})]
-        if origins is not None:
-            sides.append(origins.found.get(name, {}))
-        keeps[name] = keeps_ms(sides)
-    return gap_reports(ledger, keeps, now_ms)
-
-
-def copy_of(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
-    """Return the name of the copy that a topic has, or would have.  Pure."""
-    life = ledger.incarnations.get(topic)
-    return life.remote_topic if life is not None else remote_name(flow, topic)
 
 
 def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:

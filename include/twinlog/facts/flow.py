@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.checks.gaps import GapReport
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.fact import Total
+from twinlog.fact import NOT_ASKED, Total, Unknown
+from twinlog.facts.gaps import GapReport
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.facts.undecided import UndecidedPartition
@@ -45,7 +45,7 @@ class FlowFacts:
     copies: Mapping[TopicPartition, PartitionOffsets]
     copy_ids: Mapping[str, str]
     target_brokers: int
-    heartbeat_ms: int | None
+    heartbeat_ms: int | Unknown | None = NOT_ASKED
     undecided: tuple[UndecidedPartition, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     paused_topics: int = 0

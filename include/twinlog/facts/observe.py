@@ -11,23 +11,21 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.audit.deleted_early import DeletedEarly, deleted_early
-from twinlog.checks.risk import greatest
 from twinlog.clock import seconds_since
-from twinlog.cluster.api import Clusters
-from twinlog.cluster.values import Answers, PartitionOffsets
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterRefused, TwinlogError
-from twinlog.fact import NOT_ASKED, Total, Unknown, known, total
-from twinlog.facts.copies import copied, read_disks, read_gaps, reported_progress, with_configs
+from twinlog.fact import NOT_ASKED, Total, Unknown, greatest, known, total
+from twinlog.facts.copies import copied, read_disks, reported_progress, with_configs
 from twinlog.facts.flow import FlowFacts
+from twinlog.facts.gaps import read_gaps
 from twinlog.facts.heartbeats import newest_copied, own_heartbeats
 from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag, waiting_from
 from twinlog.facts.topic import Side, TopicFacts, TopicSide, drift_of, topic_columns
 from twinlog.facts.undecided import Holders, undecided_partitions, who_holds
-from twinlog.grouped import grouped
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name, without
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
+from twinlog.topics.starts import first_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +53,15 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
     """Return the facts of a flow from a snapshot taken just now, and from the first records it does not have.
 
     The state is read before the ends of the logs, so that no check fails because of a running copy.  Without `configs`
-    those of topics are not asked for.  Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be
-    read.
+    those of topics are not asked for, nor are heartbeats.  Raises ClusterUnreachable, ClusterRefused, and FormatError
+    if state cannot be read.
     """
     flow, clusters, ledger = snapshot.flow, snapshot.clusters, snapshot.read_state().ledger
     progress, discovery, now_ms = snapshot.progress, snapshot.discovery, snapshot.at_ms
-    first = _first_of(clusters, positions(flow, discovery, progress), read_committed=flow.copy.read_committed)
-    undecided_first = _first_of(clusters, undecided_from(flow, discovery), read_committed=False)
+    first = first_records(
+        clusters.source, positions(flow, discovery, progress), read_committed=flow.copy.read_committed
+    )
+    undecided_first = first_records(clusters.source, undecided_from(flow, discovery), read_committed=False)
     discovery = without(discovery, {**first.refused, **undecided_first.refused})
     read = _Read(
         snapshot,
@@ -96,7 +96,7 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
         copies=offsets,
         copy_ids=ids,
         target_brokers=snapshot.target.brokers,
-        heartbeat_ms=newest_copied(flow, clusters.target, now_ms),
+        heartbeat_ms=newest_copied(flow, clusters.target, now_ms) if configs else NOT_ASKED,
         undecided=undecided_partitions(flow, rows, read.holders, now_ms),
         orphans=discovery.orphans,
         paused_topics=len(discovery.paused_topics),
@@ -157,7 +157,7 @@ def _topic(it: DiscoveredTopic, read: _Read) -> TopicFacts:
     source, copy = read.sides.get(it.topic, (NOT_ASKED, NOT_ASKED))
     oldest = oldest_seconds(rows, now_ms, within=budget, unseen=unseen)
     undecided = undecided_seconds(rows, now_ms, within=flow.gate.undecided_seconds)
-    columns = topic_columns(it.topic, source, copy, read.snapshot.target.brokers)
+    columns = topic_columns(source, copy, read.snapshot.target.brokers)
     return TopicFacts(
         topic=it.topic,
         remote_topic=it.remote_topic,
@@ -184,28 +184,6 @@ def _topic(it: DiscoveredTopic, read: _Read) -> TopicFacts:
 def not_looked_at(unseen: int) -> str:
     """Say how many partitions are in no number; "" if there are none."""
     return f"{unseen:,} partition(s) could not be looked at" if unseen else ""
-
-
-def _first_of(
-    clusters: Clusters, starts: Mapping[TopicPartition, int], *, read_committed: bool
-) -> Answers[TopicPartition, ReadRecord]:
-    """Read the first record from each start; if a topic is refused, those of the others are read all the same."""
-
-    def read(some: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ReadRecord]:
-        found = clusters.source.read_records(some, limit=1, read_committed=read_committed)
-        return {at: records[0] for at, records in found.items() if records}
-
-    try:
-        return Answers(read(starts))
-    except ClusterRefused:
-        found: dict[TopicPartition, ReadRecord] = {}
-        refused: dict[TopicPartition, TwinlogError] = {}
-    for some in grouped((at.topic, (at, start)) for at, start in starts.items()).values():
-        try:
-            found |= read(dict(some))
-        except ClusterRefused as error:
-            refused |= dict.fromkeys(dict(some), error)
-    return Answers(found, refused)
 
 
 def positions(

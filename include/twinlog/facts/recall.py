@@ -5,7 +5,7 @@ A source that is lost cannot be asked: its facts are those that the last cycle s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,10 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError, TwinlogError
 from twinlog.fact import Count, Total, Unknown, known, total
-from twinlog.facts.copies import copied, copy_of, read_gaps, reported_progress, with_configs
+from twinlog.facts.copies import copied, reported_progress, with_configs
 from twinlog.facts.flow import FlowFacts
-from twinlog.facts.heartbeats import copied_heartbeats, newest_copied
+from twinlog.facts.gaps import copy_of, read_gaps
+from twinlog.facts.heartbeats import copied_heartbeats
 from twinlog.facts.observe import not_looked_at
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import Side, TopicFacts, TopicSide
@@ -31,6 +32,7 @@ from twinlog.groups.recall import known_life
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger, require_own
 from twinlog.state.progress import Maps
+from twinlog.topics.discovery import Problem, ProblemCode
 from twinlog.topics.incarnations import no_longer_copied, problems_of_copies
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 
@@ -77,14 +79,15 @@ def recall(snapshot: FlowSnapshot) -> FlowFacts:
     said = ledger.last_report.summary if ledger.last_report is not None else {}
     unseen = said.get("unseen_partitions", 0)
     lives = ledger.incarnations.values()
+    topics = tuple(recalled_topics(flow, names, recalled))
     return FlowFacts(
         at_ms=now_ms,
         live=False,
         ledger=ledger,
         progress=snapshot.progress,
         maps=snapshot.maps,
-        topics=tuple(recalled_topics(flow, names, recalled)),
-        problems=tuple(problems_of_copies(flow, answers, ledger)),
+        topics=topics,
+        problems=(*problems_of_copies(flow, answers, ledger), *left_behind(flow, topics, ledger)),
         gaps=read_gaps(flow, target, ledger, now_ms),
         rpo_seconds=_most_missing(ledger, now_ms),
         lag=_reported(said, "lag_records", unseen),
@@ -97,8 +100,26 @@ def recall(snapshot: FlowSnapshot) -> FlowFacts:
             if it.remote_topic in answers.found
         },
         target_brokers=target.broker_count(),
-        heartbeat_ms=newest_copied(flow, target, now_ms),
     )
+
+
+def left_behind(flow: FlowSettings, topics: Iterable[TopicFacts], ledger: Ledger) -> Iterator[Problem]:
+    """Report topics left out whose copies lacked records when the last cycle looked, or may lack some.  Pure."""
+    seen, report = ledger.known_source, ledger.last_report
+    looked = seen.left_behind if seen is not None else None
+    noted = {it.topic: it.message for it in looked or ()}
+    reported = report.summary.get("next_upstream", {}) if report is not None else {}
+    for it in topics:
+        lacks = it.missing != Total() if it.topic in reported else it.topic in noted or looked is None
+        if it.left_out and lacks and it.copy is not None and not it.heartbeats and flow.homes is None:
+            missing = it.missing.told(f"of it are not in {it.remote_topic}")
+            told = noted.get(it.topic, f"{it.topic} is left out: {missing}")
+            yield Problem(
+                ProblemCode.LEFT_BEHIND,
+                it.topic,
+                f"when the last cycle looked: {told}",
+                f"delete {it.remote_topic} on {flow.target.alias} if nobody needs it, or go on without these records",
+            )
 
 
 def source_answers(source: ClusterReader) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twinlog.checks.check import FOREVER, Cell, Row
 from twinlog.cluster.values import ConfigValue, TopicDescription
 from twinlog.fact import NOT_ASKED, Count, Total, Unknown, known, total
 from twinlog.facts.partition import PartitionFacts
+
+FOREVER = 2**53
+"""The value of "no limit", such as of -1 in retention.ms and retention.bytes; exact as a float."""
 
 SINCE_3_9 = "remote.log.delete.on.disable"
 """A config of topics that only brokers from 3.9 on know (KIP-950): they do not tell their version to clients."""
@@ -113,7 +115,7 @@ _KEPT: Mapping[str, Callable[[TopicSide], Count]] = {
 """Read what each side keeps and takes, by the end of its columns' names."""
 
 
-def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -> Row:
+def topic_columns(source: Side, target: Side, target_brokers: int) -> Mapping[str, Number]:
     """Compare a topic with its copy.
 
     A copy cannot have more replicas than the target has brokers, nor more in-sync replicas.
@@ -121,7 +123,6 @@ def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -
     replicas = _of(target, lambda it: it.description.replication_factor)
     wanted = _least(_of(source, lambda it: it.description.replication_factor), target_brokers)
     return {
-        "topic": topic,
         "target_replicas": replicas,
         "wanted_replicas": wanted,
         "target_min_insync": _of(target, lambda it: it.number("min.insync.replicas")),
@@ -140,7 +141,7 @@ def topic_columns(topic: str, source: Side, target: Side, target_brokers: int) -
     }
 
 
-def drift_of(row: Row) -> tuple[str, ...]:
+def drift_of(row: Mapping[str, Number]) -> tuple[str, ...]:
     """Return the entries in which the copy falls behind its source, and those that a side does not tell."""
     pairs = (
         ("retention.ms", "source_retention_ms", "target_retention_ms"),
@@ -160,11 +161,11 @@ def drift_of(row: Row) -> tuple[str, ...]:
     return (*found, "cleanup.policy differs") if differs else tuple(found)
 
 
-def _behind(has: Cell, wanted: Cell) -> bool:
+def _behind(has: Number, wanted: Number) -> bool:
     return not (isinstance(has, int) and isinstance(wanted, int)) or has < wanted
 
 
-def _shown(number: Cell) -> str:
+def _shown(number: Number) -> str:
     if isinstance(number, Unknown):
         return f"not known ({number.why})"
     return "no limit" if number == FOREVER else str(number)

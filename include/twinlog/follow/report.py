@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from twinlog.checks.check import Severity
-from twinlog.checks.coverage import copied_from
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition, choose, message_limits
@@ -21,12 +19,15 @@ from twinlog.errors import FencedError, TransientError
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.jsonable import to_json
+from twinlog.judge import validate
+from twinlog.judge.check import Severity
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
-from twinlog.monitoring import metrics, publish, samples, validate
+from twinlog.monitoring import metrics, publish, samples
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
 from twinlog.monitoring.metrics import Sample
+from twinlog.state.progress import copied_from
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot

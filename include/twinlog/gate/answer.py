@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.checks.check import NOT_APPLICABLE, CheckResult, Severity
-from twinlog.checks.coverage import PartitionCoverage, UnprovedCount, by_topic, total
-from twinlog.checks.gaps import GapReport
-from twinlog.checks.risk import TopicAtRisk
+from twinlog.audit.coverage import PartitionCoverage, UnprovedCount, by_topic, total
+from twinlog.facts.gaps import GapReport
 from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, covering
-from twinlog.gate.suites.suites import AGES, Fact, Mode
+from twinlog.judge.at_risk import TopicAtRisk
+from twinlog.judge.check import NOT_APPLICABLE, CheckResult, Mode, Seen, Severity
+from twinlog.judge.table import CHECKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class GateResult:
 def weigh(
     results: Sequence[CheckResult],
     accepted: Iterable[Accepted],
-    ages: Mapping[Fact, float | None],
+    ages: Mapping[Seen, float | None],
     now_ms: int,
 ) -> tuple[GateCheck, ...]:
     """Give each result the age of its facts, and each failed result what covers it of all that was accepted."""
@@ -192,7 +192,7 @@ def weigh(
             observed=result.observed,
             expected=result.expected,
             message=result.message,
-            age_seconds=ages.get(AGES.get(result.name, Fact.NOW)),
+            age_seconds=ages.get(CHECKS[result.name].seen),
             subjects=result.subjects,
             waived=() if result.passed else waived(result),
             short=() if result.passed else amounts(result.name, offences_of(result)),
@@ -227,14 +227,6 @@ def is_ready(checks: Iterable[GateCheck]) -> bool:
     """Say whether nothing forbids a failover; a gate without a single check has looked at nothing and is not ready."""
     seen = list(checks)
     return bool(seen) and not any(check.blocks for check in seen)
-
-
-def not_checked(names: Iterable[tuple[str, Severity, str]], why: str) -> tuple[CheckResult, ...]:
-    """Fail the checks that could not be made; each is given by its name, its severity and what it expects."""
-    return tuple(
-        CheckResult(name, severity, False, "not checked", expected, f"not checked: {why}")
-        for name, severity, expected in names
-    )
 
 
 class Stopwatch:

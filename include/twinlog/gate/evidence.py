@@ -37,11 +37,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from twinlog import __version__
-from twinlog.checks.data_docs import reports_root
 from twinlog.clock import iso
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ConfigError, FormatError, TerminalError
 from twinlog.jsonable import Json, from_json
+from twinlog.judge.data_docs import reports_root
 
 FORMAT = "twinlog-evidence"
 VERSION = 1

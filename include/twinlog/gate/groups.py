@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from twinlog.checks.check import Row
 from twinlog.cluster.admin.groups import GroupPartition
 from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
@@ -25,6 +24,7 @@ from twinlog.groups.plan import Decided
 from twinlog.groups.recall import recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
+from twinlog.judge.check import Row
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from twinlog.checks.check import Row
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.permissions.needs import state_writers
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.fact import Unknown
+from twinlog.judge.check import Row
 from twinlog.metadata import sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import AclChange, ChangeKind, MetadataChange, MetadataPlan

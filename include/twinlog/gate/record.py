@@ -17,9 +17,7 @@ from typing import Any
 from jinja2 import Environment, Template
 
 from twinlog import clock
-from twinlog.checks.check import Severity
-from twinlog.checks.coverage import told
-from twinlog.checks.data_docs import new_report, reports_folder, write_data_docs
+from twinlog.audit.coverage import told
 from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
@@ -29,6 +27,8 @@ from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
 from twinlog.gate.evidence import Seal
 from twinlog.jsonable import to_json
+from twinlog.judge.check import Severity
+from twinlog.judge.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.state.ledger import write_ledger
 
 UNKNOWN = "not known"

@@ -1,1 +1,1 @@
-"""Judge the facts of a flow: the rows that checks look at, made once for cycles, the gate and metrics."""
+"""Judge the facts of a flow: one table of checks, by Python, and by Great Expectations for Data Docs."""

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.audit.coverage import Coverage, PartitionCoverage, by_topic, total
 from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
-from twinlog.checks.check import FOREVER, Cell, CheckResult, Row, Severity
-from twinlog.checks.coverage import Coverage, PartitionCoverage, by_topic, total
-from twinlog.checks.evaluate import NAMED_IN_MESSAGE, with_lines
-from twinlog.checks.gaps import open_gaps
 from twinlog.clock import seconds_since
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import NOT_ASKED, Unknown, known
 from twinlog.facts.flow import FlowFacts
+from twinlog.facts.gaps import open_gaps
 from twinlog.facts.partition import PartitionFacts
-from twinlog.facts.topic import TopicFacts, topic_columns
-from twinlog.formats.ledger.accepted import Offence
+from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.visible import and_more, listed
+from twinlog.grouped import grouped
+from twinlog.judge.check import Cell, Row, Use
 
 MOST_OF_IT = 50
 """Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say.
@@ -29,11 +27,7 @@ It applies while copying goes on and once the source is lost: no audit can have 
 may be many.
 """
 
-TRANSACTIONS_END = frozenset({"transactions-end", "known-transactions-end"})
-"""The checks of open transactions."""
-
 UNREAD_COPY = Unknown("the copy's end cannot be read")
-
 
 Names = Collection[str] | Unknown | None
 
@@ -42,16 +36,18 @@ Names = Collection[str] | Unknown | None
 class Asked:
     """Tell what the gate asks beside the facts of the flow; what was not asked is unknown.
 
-    `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched.
-    `schemas` differ, None if the flow copies none; `state_writers` may write to the flow's state, None if the target
-    knows no rights.  `metadata` are the columns about rights, users, quotas and configs.
+    `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched;
+    `moving_lines` say who writes to them.  `schemas` differ, None if the flow copies none; `state_writers` may write to
+    the flow's state, None if the target knows no rights.  `canary_seconds` are None if no canary was sent.  `metadata`
+    are the columns about rights, users, quotas and configs.
     """
 
     source_answers: bool
     free_disk_percent: float | None = None
     state_writers: Names = NOT_ASKED
     moving: Names = NOT_ASKED
-    canary_seconds: float | None = None
+    moving_lines: tuple[str, ...] = ()
+    canary_seconds: float | Unknown | None = None
     schemas: Names = None
     metadata: Row = field(default_factory=dict)
 
@@ -61,16 +57,52 @@ class Asked:
         return {
             "source_answers": int(self.source_answers),
             "moving_partitions": _count(self.moving),
+            "moving": self.moving_lines,
             "free_disk_percent": known(self.free_disk_percent, "the brokers do not tell their disks"),
-            "canary_seconds": known(self.canary_seconds, "it did not arrive"),
+            "canary_seconds": self.canary_seconds,
             "schemas_differing": _count(self.schemas),
+            "schemas": named(self.schemas),
             "state_writers": _count(self.state_writers),
+            "writers": named(self.state_writers),
             **self.metadata,
         }
 
 
 def _count(names: Names) -> Cell:
     return names if names is None or isinstance(names, Unknown) else len(names)
+
+
+def named(names: Names) -> tuple[str, ...]:
+    """Return the names that are known."""
+    return () if names is None or isinstance(names, Unknown) else tuple(names)
+
+
+def rows_of(
+    flow: FlowSettings,
+    facts: FlowFacts,
+    use: Use,
+    covered: Iterable[PartitionCoverage] = (),
+    *,
+    beside: Asked | None = None,
+    groups: Sequence[Row] = (),
+) -> Mapping[str, Sequence[Row]]:
+    """Make the rows of every suite of the table, by its name; a cycle asks neither `beside` nor what was audited."""
+    return {
+        "blocked": blocked_rows(facts),
+        "flow": ({**flow_row(flow, facts), **(beside.columns if beside is not None else {})},),
+        "topics": topic_rows(flow, facts, use, covered),
+        "partitions": partition_rows(flow, facts),
+        "groups": groups,
+    }
+
+
+def blocked_rows(facts: FlowFacts) -> tuple[Row, ...]:
+    """Make one row per topic: whether it is not copied at all, or not any more, and why."""
+    problems = grouped((it.topic, f"{it.message}; {it.hint}") for it in facts.problems if it.forbids_failover)
+    return tuple(
+        {"topic": topic, "blocked": int(topic in problems), "problems": tuple(problems.get(topic, ()))}
+        for topic in sorted({it.topic for it in facts.topics} | problems.keys())
+    )
 
 
 def flow_row(flow: FlowSettings, facts: FlowFacts) -> Row:
@@ -102,23 +134,31 @@ def heartbeat_age(facts: FlowFacts) -> float | Unknown | None:
     return None if facts.ledger.last_report is None else age_of_beat(facts.heartbeat_ms, facts.at_ms)
 
 
-def age_of_beat(heartbeat_ms: int | None, now_ms: int) -> float | Unknown:
+def age_of_beat(heartbeat_ms: int | Unknown | None, now_ms: int) -> float | Unknown:
     """Return how old a heartbeat is."""
     if heartbeat_ms is None:
         return Unknown("no heartbeat was copied")
+    if isinstance(heartbeat_ms, Unknown):
+        return heartbeat_ms
     return known(seconds_since(heartbeat_ms, now_ms), "the newest heartbeat is from the future")
 
 
-def topic_rows(flow: FlowSettings, facts: FlowFacts) -> tuple[Row, ...]:
+def topic_rows(
+    flow: FlowSettings, facts: FlowFacts, use: Use, covered: Iterable[PartitionCoverage]
+) -> tuple[Row, ...]:
     """Make one row per topic that is not blocked."""
     gaps = Counter(gap.topic for gap in open_gaps(facts.gaps))
+    wanted = ALL_OF_IT if use is Use.PLANNED else MOST_OF_IT
+    parts = by_topic(covered)
     return tuple(
         {
-            **topic_columns(it.topic, it.source, it.copy, facts.target_brokers),
+            "topic": it.topic,
+            **topic_columns(it.source, it.copy, facts.target_brokers),
             "rpo_seconds": flow.tier_of(it.topic).rpo_seconds,
             "age_seconds": it.age_seconds,
             "undecided_seconds": it.undecided_seconds,
             "undecided_allowed": flow.gate.undecided_seconds,
+            "held_by": _holders(facts, it),
             "gaps": gaps[it.topic],
             "source_partitions": it.partition_count,
             "partitions_seen": it.partition_count - it.unseen,
@@ -127,25 +167,16 @@ def topic_rows(flow: FlowSettings, facts: FlowFacts) -> tuple[Row, ...]:
             "target_partitions": it.copy_partitions,
             "records_at_risk": it.missing.fact,
             "drifting_entries": it.drift if isinstance(it.drift, Unknown) else len(it.drift),
+            **_audited(flow, it, total(parts.get(it.topic, ())), facts.at_ms, wanted),
         }
         for it in facts.judged
     )
 
 
-def audited_rows(
-    flow: FlowSettings,
-    facts: FlowFacts,
-    covered: Iterable[PartitionCoverage],
-    *,
-    still_writing: bool = False,
-) -> tuple[Row, ...]:
-    """Add to the rows of topics how much of the copies has been proved equal."""
-    wanted = MOST_OF_IT if still_writing or not facts.live else ALL_OF_IT
-    parts = by_topic(covered)
-    return tuple(
-        {**row, **_audited(flow, it, total(parts.get(it.topic, ())), facts.at_ms, wanted)}
-        for it, row in zip(facts.judged, topic_rows(flow, facts), strict=True)
-    )
+def _holders(facts: FlowFacts, topic: TopicFacts) -> tuple[str, ...]:
+    """Name the producers that hold transactions of a topic open, now or when the last cycle looked."""
+    now = tuple(f"{it.message}; {it.hint}" for it in facts.undecided if it.topic == topic.topic)
+    return now if facts.live else tuple(filter(None, [topic.held_by]))
 
 
 def _audited(flow: FlowSettings, topic: TopicFacts, audited: Coverage, at_ms: int, wanted: int) -> Row:
@@ -180,20 +211,9 @@ def partition_rows(flow: FlowSettings, facts: FlowFacts) -> tuple[Row, ...]:
 
 
 PLAIN_COLUMNS = (
-    "topic",
-    "partition",
-    "source_log_start",
-    "source_end",
-    "next_upstream",
-    "lag_records",
-    "target_log_start",
-    "target_stable_end",
-    "source_partitions",
-    "target_partitions",
-    "reported_next_upstream",
-    "missing_records",
-    "unmapped_offsets",
-    "deleted_early",
+    *("topic", "partition", "source_log_start", "source_end", "next_upstream", "lag_records"),
+    *("target_log_start", "target_stable_end", "source_partitions", "target_partitions"),
+    *("reported_next_upstream", "missing_records", "unmapped_offsets", "deleted_early"),
 )
 
 
@@ -218,28 +238,3 @@ def map_wanted(row: PartitionFacts, *, shared: bool) -> int:
     untouched = row.next_upstream is None and len(source) == 1 and isinstance(row.source_end, int)
     whole = row.unmapped_offsets == 0 or untouched
     return int(not (shared and whole) and start is not None and end is not None and end > start)
-
-
-def nothing_blocked(facts: FlowFacts) -> CheckResult:
-    """Report which topics are not copied at all, or not any more, and why."""
-    blocking = [problem for problem in facts.problems if problem.forbids_failover]
-    names = sorted({problem.topic for problem in blocking})
-    told = [f"{problem.message}; {problem.hint}" for problem in blocking[:NAMED_IN_MESSAGE]]
-    message = "; ".join(told) + and_more(len(blocking), NAMED_IN_MESSAGE, "; and {} more")
-    return CheckResult(
-        name="nothing-blocked",
-        severity=Severity.CRITICAL,
-        passed=not blocking,
-        observed=listed(names) or "as expected",
-        expected="no topic of the flow is blocked",
-        message=message or f"nothing stands against any of {len(facts.topics)} topics",
-        subjects=tuple(names),
-        offences=tuple(Offence(name, None, 1) for name in names),
-    )
-
-
-def holders_named(results: Iterable[CheckResult], facts: FlowFacts) -> tuple[CheckResult, ...]:
-    """Add the producers that hold open transactions to the failed checks of transactions."""
-    now = [f"{it.message}; {it.hint}" for it in facts.undecided]
-    lines = now if facts.live else [it.held_by for it in facts.topics if it.held_by]
-    return with_lines(results, TRANSACTIONS_END, lines, "partitions")

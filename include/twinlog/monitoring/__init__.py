@@ -1,1 +1,1 @@
-"""The present state of a flow: lag, RPO, heartbeats, validation, reports, metrics."""
+"""The present state of a flow: lag, RPO, heartbeats, reports, metrics."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.checks.gaps import GapReport
 from twinlog.copying.ranges import StoppedPartition
+from twinlog.facts.gaps import GapReport
 from twinlog.facts.undecided import UndecidedPartition
 from twinlog.topics.discovery import Problem
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from twinlog.checks.check import CheckResult
-from twinlog.checks.coverage import by_topic, total
-from twinlog.checks.gaps import GapState
+from twinlog.audit.coverage import by_topic, total
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import if_known
 from twinlog.facts.copies import coverage_of
 from twinlog.facts.flow import FlowFacts
+from twinlog.facts.gaps import GapState
 from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.recovery import DrillState, last_proof
 from twinlog.judge.at_risk import drift_of
+from twinlog.judge.check import CheckResult
 from twinlog.judge.rows import heartbeat_age
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import metrics

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog import clock
-from twinlog.checks.gaps import GapReport
-from twinlog.checks.risk import TopicAtRisk, of_the_last_day
 from twinlog.clock import iso, seconds_since
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.fact import if_known
 from twinlog.facts.flow import FlowFacts
+from twinlog.facts.gaps import GapReport
 from twinlog.facts.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.facts.observe import observe
 from twinlog.facts.recall import recall
@@ -24,7 +23,7 @@ from twinlog.facts.topic import TopicFacts
 from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.judge.at_risk import topics_at_risk
+from twinlog.judge.at_risk import TopicAtRisk, of_the_last_day, topics_at_risk
 from twinlog.monitoring.readiness import Readiness, readiness
 from twinlog.monitoring.stopped import StoppedCopy, still_stopped
 from twinlog.state.seats import Member, read_seats, shown

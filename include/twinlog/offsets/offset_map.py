@@ -228,6 +228,11 @@ class OffsetMap:
         """Return the number of records mapped."""
         return int(self.length.sum())
 
+    def records_between(self, start: int, end: int) -> int:
+        """Count the records that are mapped at upstream offsets [start, end)."""
+        low, high = np.maximum(self.upstream, start), np.minimum(self.upstream + self.length, end)
+        return int(np.maximum(high - low, 0).sum())
+
     @property
     def runs(self) -> tuple[Extent, ...]:
         """Return all extents, in order; no two of them continue each other."""

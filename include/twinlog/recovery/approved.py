@@ -17,8 +17,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FencedError, TerminalError
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.gate.accepting import Person, accept, all_of, keep_shown, require_approver, shown_as
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
+from twinlog.judge.check import Mode
 from twinlog.procedure import StepName
 from twinlog.recovery import failover
 from twinlog.recovery.procedure import Actor

@@ -18,8 +18,8 @@ from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.gate.accepting import require_approver
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
+from twinlog.judge.check import Mode
 from twinlog.procedure import Outcome, Step, StepName, StepReport, World, walk
 from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal, acting

@@ -13,7 +13,7 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.recovery import abort
 from twinlog.recovery.procedure import left
 from twinlog.recovery.procedures import STEPS

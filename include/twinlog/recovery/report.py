@@ -14,9 +14,9 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.accepted import Amount
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
-from twinlog.gate.suites.suites import Mode
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import Json, to_json
+from twinlog.judge.check import Mode
 from twinlog.procedure import Outcome, Step, StepReport, World
 from twinlog.visible import listed
 

@@ -35,7 +35,7 @@ from twinlog.formats.ledger.recovery import (
     StepState,
 )
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.policy.state_topics import HOME
 from twinlog.procedure import StepName

@@ -123,6 +123,15 @@ def stored_segments(
     }
 
 
+def copied_from(maps: Maps[PackedMap], life: SourceIncarnation, start: int) -> int:
+    """Count the records that the map knows from an upstream offset on; 0 if it cannot tell."""
+    try:
+        packed = maps.get(life)
+        return packed.opened_from(start).records_between(start, 1 << 62) if packed is not None else 0
+    except UnreadableMap:
+        return 0
+
+
 def _grouped(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Mapping[MapKey, Mapping[int, ReadRecord]]:
     try:
         return group_segments((key, record) for key, record in latest.items() if record.value is not None)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.facts.observe import observe
-from twinlog.monitoring import validate
-from twinlog.monitoring.validate import ValidationResult
+from twinlog.judge import validate
+from twinlog.judge.validate import ValidationResult
 from twinlog.topics.snapshot import FlowSnapshot
 
 

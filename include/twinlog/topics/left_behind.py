@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
@@ -11,6 +12,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import Orphan, OrphanKind, Problem, ProblemCode
 from twinlog.topics.discovery_rules import begins
+from twinlog.topics.starts import first_records
 
 
 def left_behind(
@@ -24,44 +26,63 @@ def left_behind(
 
     A flow that only brings home chooses its topics anew for each way home.
     """
-    left = [it for it in orphans if it.kind is OrphanKind.LEFT_OUT and flow.homes is None]
-    found = [it for it in left if not flow.policy.is_heartbeats_topic(it.topic)]
-    lacking = ((it, _lacks(flow, source, ledger, progress, it.topic)) for it in found)
+    left = {
+        it.topic: it
+        for it in orphans
+        if it.kind is OrphanKind.LEFT_OUT and not flow.policy.is_heartbeats_topic(it.topic)
+    }
+    if not left or flow.homes is not None:
+        return ()
+    lacking = _lacking(flow, source, ledger, progress, left)
     return tuple(
         Problem(
             ProblemCode.LEFT_BEHIND,
-            it.topic,
-            f"{it.topic} is left out ({it.reason}): {lacks} of it on {flow.source.alias} are not in"
+            topic,
+            f"{topic} is left out ({it.reason}): {lacking[topic]} of it on {flow.source.alias} are not in"
             f" {it.remote_topic}",
-            f"select {it.topic} again, or delete {it.remote_topic} on {flow.target.alias} if nobody needs it",
+            f"select {topic} again, or delete {it.remote_topic} on {flow.target.alias} if nobody needs it",
         )
-        for it, lacks in lacking
-        if lacks
+        for topic, it in left.items()
+        if topic in lacking
     )
 
 
-def _lacks(
+def _lacking(
     flow: FlowSettings,
     source: ClusterReader,
     ledger: Ledger,
     progress: Mapping[TopicPartition, int],
-    topic: str,
-) -> str:
-    """Say how many records a copy lacks, counted from the first of each partition; "" if it lacks none."""
+    topics: Collection[str],
+) -> Mapping[str, str]:
+    """Say how many records copies lack, counted from the first of each partition; asks once for all topics."""
     committed = flow.copy.read_committed
     try:
-        described = source.describe_topics([topic]).require()[topic]
-        places = [TopicPartition(topic, it.partition) for it in described.partitions]
-        offsets = source.offsets(places).require()
-        ends = {at: it.readable_end(read_committed=committed) for at, it in offsets.items()}
+        described = source.describe_topics(topics)
+        ids = {
+            TopicPartition(name, part.partition): it.topic_id
+            for name, it in described.found.items()
+            for part in it.partitions
+        }
+        offsets = source.offsets(ids)
+        ends = {at: it.readable_end(read_committed=committed) for at, it in offsets.found.items()}
         starts = {}
-        for at, bounds in offsets.items():
+        for at, bounds in offsets.found.items():
             known = progress.get(at)
-            begun = begins(ledger, topic, described.topic_id, at.partition) if known is None else known + 1
+            begun = begins(ledger, at.topic, ids[at], at.partition) if known is None else known + 1
             starts[at] = max(bounds.log_start, begun or 0)
         waiting = {at: start for at, start in starts.items() if start < ends[at]}
-        first = source.read_records(waiting, 1, read_committed=committed)
+        first = first_records(source, waiting, read_committed=committed)
     except TwinlogError as error:
-        return f"nobody knows how many records ({error.message})"
-    count = sum(ends[at] - records[0].offset for at, records in first.items() if records)
-    return f"{count:,} records" if count else ""
+        return dict.fromkeys(topics, _unknown(error))
+    counts = Counter[str]()
+    for at, record in first.found.items():
+        counts[at.topic] += ends[at] - record.offset
+    refused = {at.topic: error for at, error in (*offsets.refused.items(), *first.refused.items())}
+    return {
+        **{topic: f"{count:,} records" for topic, count in counts.items()},
+        **{topic: _unknown(error) for topic, error in {**refused, **described.refused}.items()},
+    }
+
+
+def _unknown(error: TwinlogError) -> str:
+    return f"nobody knows how many records ({error.message})"

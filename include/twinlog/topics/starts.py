@@ -11,9 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlog.cluster.api import ClusterReader
+from twinlog.cluster.values import Answers
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import Start, StartKind
-from twinlog.kafka_types import TopicPartition
+from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.grouped import grouped
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 
@@ -75,3 +78,25 @@ def _begun(
             case _ if place in answers:
                 at = answers[place]
                 yield replace(it, begins=it.source.stable_end if at is None else max(at, it.source.log_start))
+
+
+def first_records(
+    source: ClusterReader, starts: Mapping[TopicPartition, int], *, read_committed: bool
+) -> Answers[TopicPartition, ReadRecord]:
+    """Read the first record from each start; if a topic is refused, those of the others are read all the same."""
+
+    def read(some: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ReadRecord]:
+        found = source.read_records(some, limit=1, read_committed=read_committed)
+        return {at: records[0] for at, records in found.items() if records}
+
+    try:
+        return Answers(read(starts))
+    except ClusterRefused:
+        found: dict[TopicPartition, ReadRecord] = {}
+        refused: dict[TopicPartition, TwinlogError] = {}
+    for some in grouped((at.topic, (at, start)) for at, start in starts.items()).values():
+        try:
+            found |= read(dict(some))
+        except ClusterRefused as error:
+            refused |= dict.fromkeys(dict(some), error)
+    return Answers(found, refused)

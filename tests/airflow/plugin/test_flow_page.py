@@ -24,9 +24,9 @@ from twinlog.airflow.plugin.flow_page import (
 from twinlog.airflow.plugin.overview import overview_of
 from twinlog.airflow.plugin.reading import Details, SeenFlow, SeenFlows
 from twinlog.airflow.plugin.reports import KeptReport
-from twinlog.checks.coverage import PartitionCoverage, UnprovedCount
-from twinlog.checks.gaps import GapReport
+from twinlog.audit.coverage import PartitionCoverage, UnprovedCount
 from twinlog.cluster.admin.groups import GroupType
+from twinlog.facts.gaps import GapReport
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, KnownTopic, RiskSample
 from twinlog.formats.ledger.records import CycleReport, GapCause
 from twinlog.formats.ledger.recovery import (

@@ -8,8 +8,8 @@ from seen_flow import FLOW, LAST, LEDGER, NOW, ORDERS, STATUS, seen_flow
 from twinlog.airflow.plugin.overview import Fact, FlowCard, json_of, overview_of
 from twinlog.airflow.plugin.reading import Details, SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import Tone, state_of
-from twinlog.checks.coverage import PartitionCoverage
-from twinlog.checks.gaps import GapReport
+from twinlog.audit.coverage import PartitionCoverage
+from twinlog.facts.gaps import GapReport
 from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, GapCause
@@ -230,7 +230,7 @@ def test_what_is_worst_comes_first() -> None:
 def test_a_gap_that_somebody_answers_for_is_no_trouble() -> None:
     """Nor one whose records would be gone by now anyway."""
     known = GapReport("orders", 0, 100, 250, GapCause.RETENTION)
-    from twinlog.checks.gaps import GapState
+    from twinlog.facts.gaps import GapState
 
     assert [] == said(seen_flow(replace(STATUS, gaps=(replace(known, state=GapState.ACKNOWLEDGED),))))
 

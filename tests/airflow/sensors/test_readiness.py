@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 
 pytestmark = pytest.mark.airflow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.recovery.report import FailoverReport, PartitionAtRisk, PlacedGroup, State, TopicAtRisk
 
 pytestmark = pytest.mark.airflow

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.checks.check import Severity
-from twinlog.checks.great_expectations import CheckResult
 from twinlog.cli.main import main
 from twinlog.cli.replication.cycle import FlowRun, follow_failures
 from twinlog.cli.replication.run import new_run_id
@@ -21,6 +19,8 @@ from twinlog.copying.result import CopyResult, PartitionCopy, Totals, result_of
 from twinlog.cycle import GroupsRun
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TransientError
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
+from twinlog.judge.check import Severity
+from twinlog.judge.great_expectations import CheckResult
 from twinlog.kafka_types import PartitionIssue, TopicPartition
 from twinlog.monitoring.cycle_report import (
     FlowReport,

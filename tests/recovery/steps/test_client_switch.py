@@ -12,7 +12,7 @@ import pytest
 
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.settings import FailoverSettings
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 
 

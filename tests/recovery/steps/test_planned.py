@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +11,14 @@ from recovery_world import World
 
 from twinlog.audit.result import AuditedDifference
 from twinlog.audit.verdict import AuditVerdict
+from twinlog.config.flow.copying import RecreatedPolicy
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.gate.at_source import Moving
 from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.policy.selection import NameFilter
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.scene import Answer
@@ -177,6 +180,28 @@ class TestWhatIsKnownToForbid:
         assert State.REFUSED is report.state
         assert said(report, "fence-producers").startswith("no producer was stopped: not ready, no-gaps: ")
         assert set() == {it for it in world.clusters.source.acls if it.permission == "DENY"}
+
+    def test_what_left_the_file_with_records_forbids_it(self, world: World) -> None:
+        """No copy brings them: dry run and failover say so, and nobody is denied anything."""
+        world.write(3)
+        world.flow = replace(world.flow, topics=NameFilter((".*",), ("orders",)))
+        told = "nothing-blocked: "
+        assert f"says no already, before producers are stopped: {told}" in said(
+            world.fail_over(dry_run=True), "gate"
+        )
+        report = world.fail_over()
+        assert said(report, "fence-producers").startswith(f"no producer was stopped: not ready, {told}")
+        assert "3 records of it on A are not in A.orders" in said(report, "fence-producers")
+        assert set() == {it for it in world.clusters.source.acls if it.permission == "DENY"}
+
+    def test_what_the_next_copy_mends_does_not_forbid_it(self, world: World) -> None:
+        """A recreated topic whose policy says what becomes of it is copied by the step itself."""
+        world.clusters.source.add_topic("orders")
+        keep = replace(world.flow.lifecycle, on_recreated=RecreatedPolicy.NEW_INCARNATION)
+        world.flow = replace(world.flow, lifecycle=keep)
+        assert "nothing-blocked" not in said(world.fail_over(dry_run=True), "gate")
+        world.flow = replace(world.flow, lifecycle=replace(keep, on_recreated=RecreatedPolicy.FAIL))
+        assert "nothing-blocked" in said(world.fail_over(dry_run=True), "gate")
 
     def test_a_dry_run_says_so(self, world: World) -> None:
         """And a sound flow's does not."""

@@ -13,7 +13,7 @@ import pytest
 from recovery_world import COPY, ORDERS, World
 
 from twinlog.formats.ledger.accepted import Accepted
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps.scene import Answer
 from twinlog.state.ledger import read_ledger, write_ledger

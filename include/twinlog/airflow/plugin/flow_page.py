@@ -14,12 +14,12 @@ from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
 from twinlog.airflow.plugin.reports import KeptReport
 from twinlog.airflow.plugin.troubles import State, Tone, Trouble, readiness_of, state_of, troubles_of
-from twinlog.checks.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
-from twinlog.checks.gaps import GapState
-from twinlog.checks.risk import SLOT_MS
+from twinlog.audit.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
+from twinlog.facts.gaps import GapState
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.gate.record import duration, moment
 from twinlog.groups.report import GroupPartitionRow, SyncState
+from twinlog.judge.at_risk import SLOT_MS
 from twinlog.recovery.history import RunStatus, status_of
 from twinlog.visible import listed
 

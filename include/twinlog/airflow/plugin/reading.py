@@ -19,7 +19,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.checks.coverage import PartitionCoverage
+    from twinlog.audit.coverage import PartitionCoverage
     from twinlog.cluster.kafka import KafkaCluster
     from twinlog.groups.report import CheckpointsResult
     from twinlog.monitoring.status import FlowStatus

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twinlog.checks.data_docs import reports_folder
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.judge.data_docs import reports_folder
 
 KINDS = {"gate": "Readiness gate", "validate": "Cycle's checks"}
 SHOWN = 5

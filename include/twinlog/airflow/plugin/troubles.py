@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.plugin.reading import SeenFlow
-from twinlog.checks.coverage import total
-from twinlog.checks.gaps import open_gaps
+from twinlog.audit.coverage import total
+from twinlog.facts.gaps import open_gaps
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import DrillState
 from twinlog.gate.record import duration, moment

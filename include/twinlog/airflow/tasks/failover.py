@@ -65,7 +65,7 @@ def preview(flow_name: str) -> Json:
     Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do.
     """
     from twinlog.fact import if_known
-    from twinlog.gate.suites.suites import Mode
+    from twinlog.judge.check import Mode
     from twinlog.recovery import failover
     from twinlog.recovery.approved import last_ended
     from twinlog.recovery.report import at_risk

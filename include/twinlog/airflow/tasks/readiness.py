@@ -82,7 +82,7 @@ class Asked:
 def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateRequest:
     """Return what is asked of the gate.  Raises UsageError for an unknown mode."""
     from twinlog.gate.ask import GateRequest
-    from twinlog.gate.suites.suites import Mode
+    from twinlog.judge.check import Mode
 
     if mode not in MODES:
         raise UsageError(f"the gate has no mode {mode!r}", hint="use planned or source-dead")
@@ -92,10 +92,10 @@ def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateReques
 
 def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool]) -> Asked:
     """Ask the gate, send its gauges, and keep page and evidence of an answer that is to be kept."""
-    from twinlog.checks.great_expectations import validate
     from twinlog.gate import ask as step
     from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
+    from twinlog.judge.great_expectations import validate
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     configuration = read_configuration(ask_airflow)

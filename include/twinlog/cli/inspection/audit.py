@@ -124,8 +124,8 @@ def _percent(share: float) -> float:
 
 def _verdict(result: AuditResult) -> str:
     """Say in words what was found; equal and proved are two things."""
+    from twinlog.audit.coverage import told
     from twinlog.audit.verdict import AuditVerdict
-    from twinlog.checks.coverage import told
 
     missing = f"; not proved: {told(result.unproved)}" if result.unproved else ""
     match result.verdict:

@@ -42,7 +42,7 @@ def _refuse_unknown_checks(resolution: Resolution) -> None:
     """
     for flow in resolution.flows.values():
         if flow.settings.gate.blocking:
-            from twinlog.gate.suites.suites import refuse_unknown
+            from twinlog.judge.table import refuse_unknown
 
             origin = next(it.origin for it in flow.values if it.key == "twinlog.gate.blocking")
             refuse_unknown(flow.settings.gate.blocking, f"{origin.place}: {origin.key}")

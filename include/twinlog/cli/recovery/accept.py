@@ -114,7 +114,7 @@ def accept(
 
 def _refuse_mistakes(asked: _Asked, *, withdraw: bool) -> None:
     from twinlog.formats.ledger.accepted import NO_GAPS
-    from twinlog.gate.suites.suites import refuse_unknown
+    from twinlog.judge.table import refuse_unknown
 
     if asked.check:
         refuse_unknown([asked.check], "accept")
@@ -166,7 +166,7 @@ def _lost_ranges(
     flow: FlowSettings, clusters: Clusters, ledger: Ledger, asked: _Asked
 ) -> tuple[Accepted, ...]:
     """Accept the lost range that begins at an offset, as long as it is now, in every incarnation of its topic."""
-    from twinlog.facts.copies import read_gaps
+    from twinlog.facts.gaps import read_gaps
     from twinlog.formats.ledger.accepted import NO_GAPS, Accepted
 
     who, now_ms = person(), clock.now_ms()

@@ -13,8 +13,8 @@ from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption
 from twinlog.cli.recovery.gate import ModeOption
 from twinlog.cli.render import Grid, login, say, say_step, show, steps_grid
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
+from twinlog.judge.check import Mode
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings

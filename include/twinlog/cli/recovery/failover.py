@@ -18,7 +18,7 @@ from twinlog.cli.render import Grid, login, parts, person, say, say_step, show, 
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
 from twinlog.errors import UsageError
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.visible import visible
 
 if TYPE_CHECKING:

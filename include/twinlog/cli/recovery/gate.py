@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinlog.checks.check import NOT_APPLICABLE
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.recovery.accept import grid as accepted_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, UsageError
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
+from twinlog.judge.check import NOT_APPLICABLE, Mode
 
 if TYPE_CHECKING:
     from twinlog.gate.answer import GateCheck, GateResult

@@ -14,7 +14,6 @@ from twinlog.jsonable import to_json
 from twinlog.kafka_types import PartitionIssue
 
 if TYPE_CHECKING:
-    from twinlog.checks.check import CheckResult
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.copy import LaneRunner
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from twinlog.cycle import Begun, GroupsRun
     from twinlog.duties.plan import DutyReport
     from twinlog.duties.run import Duties
+    from twinlog.judge.check import CheckResult
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board
 

@@ -13,9 +13,9 @@ from twinlog.jsonable import to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from twinlog.checks.gaps import GapReport
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
+    from twinlog.facts.gaps import GapReport
 
 
 def gaps(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
@@ -31,7 +31,7 @@ def gaps(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
 
 
 def _gaps(flow: FlowSettings, clusters: Clusters) -> tuple[GapReport, ...]:
-    from twinlog.facts.copies import read_gaps
+    from twinlog.facts.gaps import read_gaps
     from twinlog.state.ledger import read_ledger
 
     ledger = read_ledger(flow, clusters.target)

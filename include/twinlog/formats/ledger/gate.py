@@ -72,12 +72,20 @@ class KnownTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownLeftBehind:
+    """A topic that the file leaves out though its copy lacks records; `message` says how many, as the cycle saw."""
+
+    topic: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class KnownSource(LedgerEntry):
     """The source as the last cycle saw it, for the day on which it cannot be asked.
 
     `topics` are those with records at risk, drift, or unread partitions; the `topic_count` other topics had none of
     these.  Without `undecided_seen` an older release wrote the record, which did not look for records behind open
-    transactions.
+    transactions; if `left_behind` is None, for topics left behind.
     """
 
     KIND = "known-source"
@@ -85,3 +93,4 @@ class KnownSource(LedgerEntry):
     topic_count: int
     topics: tuple[KnownTopic, ...]
     undecided_seen: bool = False
+    left_behind: tuple[KnownLeftBehind, ...] | None = None

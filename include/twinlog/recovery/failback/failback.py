@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from twinlog import clock
-from twinlog.checks.data_docs import reports_folder
 from twinlog.cluster.api import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
@@ -18,6 +17,7 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
+from twinlog.judge.data_docs import reports_folder
 from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, failed, skipped, timed
 from twinlog.recovery import abort, transitions
 from twinlog.recovery.failback import export, homes, rights

@@ -21,8 +21,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.accepting import require_approver
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
+from twinlog.judge.check import Mode
 from twinlog.procedure import StepName, StepReport, done, timed
 from twinlog.recovery import failover, homeward, report, transitions
 from twinlog.recovery.approved import relieved_for_good

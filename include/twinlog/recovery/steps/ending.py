@@ -14,9 +14,8 @@ from twinlog.gate import ask
 from twinlog.gate.accepting import to_accept
 from twinlog.gate.ask import GateRequest
 from twinlog.gate.record import keep, keep_run
-from twinlog.gate.suites.flow_checks import SOURCE_SILENT
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import to_json
+from twinlog.judge.check import Mode
 from twinlog.procedure import Outcome, Step, StepName, done, failed, skipped, waiting
 from twinlog.recovery import transitions
 from twinlog.recovery.report import skips
@@ -65,7 +64,7 @@ def look_gate(scene: Scene) -> str:
         return f"says no already, before producers are stopped: {why}" if why else ""
     result = ask.run(flow, clusters, GateRequest(scene.mode)).result
     scene.forbidding = tuple(it for it in result.checks if it.blocks)
-    if SOURCE_SILENT.name in result.blocking:
+    if "source-silent" in result.blocking:
         return f"would say no: {flow.source.alias} answers (use --mode planned)"
     return f"would say no: {told(scene.forbidding)}" if scene.forbidding else ""
 
@@ -160,7 +159,7 @@ def _changed(scene: Scene) -> str:
         return moved_since(scene)
     accepted = read_ledger(scene.flow, scene.clusters.target).accepted
     answers = (Offence(scene.flow.name, None, 1),)
-    decided = covering(accepted, SOURCE_SILENT.name, answers, clock.now_ms())
+    decided = covering(accepted, "source-silent", answers, clock.now_ms())
     if not decided and source_answers(scene.clusters.source):
         return f"{scene.flow.source.alias} answers again"
     return ""

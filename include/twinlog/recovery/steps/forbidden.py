@@ -13,7 +13,8 @@ from twinlog.formats.ledger.accepted import Amount
 from twinlog.gate import ask
 from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import GateRequest, Observed
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
+from twinlog.topics.discovery import ProblemCode, waiting_for_a_person
 from twinlog.visible import listed
 
 NO_STEP_MENDS = frozenset({
@@ -32,11 +33,18 @@ def known_to_forbid(
     """Return the checks that fail already, whatever the steps before the gate do.
 
     What somebody has accepted forbids nothing, and producers may write meanwhile.  `seen` is what was read of both
-    clusters just now, if it was.  Raises ClusterUnreachable and
-    ClusterRefused.
+    clusters just now, if it was.  Raises ClusterUnreachable and ClusterRefused.
     """
-    result = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True), seen=seen).result
-    return tuple(it for it in result.checks if it.blocks and it.name in NO_STEP_MENDS)
+    answer = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True), seen=seen)
+    problems = answer.facts.problems
+    stuck = {it.topic for it in waiting_for_a_person(flow, problems)}
+    stuck |= {it.topic for it in problems if it.code is ProblemCode.LEFT_BEHIND}
+    return tuple(
+        it
+        for it in answer.result.checks
+        if it.blocks
+        and (it.name in NO_STEP_MENDS or (it.name == "nothing-blocked" and stuck.intersection(it.subjects)))
+    )
 
 
 def amounts_of(checks: Iterable[GateCheck]) -> tuple[Amount, ...]:

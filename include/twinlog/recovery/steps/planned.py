@@ -24,7 +24,6 @@ from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, counting
 from twinlog.gate.accepting import command, to_accept
 from twinlog.gate.ask import see
 from twinlog.gate.at_source import moving_topics, produced_topics
-from twinlog.gate.suites.copy_checks import AUDIT_EQUAL
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason
 from twinlog.jsonable import to_json
@@ -48,6 +47,9 @@ from twinlog.recovery.steps.source_writers import (
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
+
+AUDIT_EQUAL = "audit-equal"
+"""The check of the differences that an audit found."""
 
 PASSES = 10
 """The most copies that a drain makes: with the producers stopped, the second finds nothing, or something is wrong."""
@@ -288,11 +290,11 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
     first = next(iter(told), result.verdict.value)
     short = [Offence(it.topic, it.partition, it.differences) for it in result.partitions if it.differences]
     ledger = read_ledger(scene.flow, scene.clusters.target)
-    found = covering(ledger.accepted, AUDIT_EQUAL.name, short, clock.now_ms())
+    found = covering(ledger.accepted, AUDIT_EQUAL, short, clock.now_ms())
     if result.differences and not result.problems and found:
         who = listed(sorted({it.by for it in found}))
         return done(f"{result.difference_count:,} differences, accepted by {who}: {first}")
-    ways = [command(scene.flow.name, it) for it in amounts(AUDIT_EQUAL.name, short)]
+    ways = [command(scene.flow.name, it) for it in amounts(AUDIT_EQUAL, short)]
     return failed(
         f"the copy is not proved equal: {first}; see `twinlog audit`"
         + (f"; or take the responsibility: {'; '.join(ways)}" if ways and not result.problems else ""),
@@ -306,7 +308,7 @@ def answering(*scenes: Scene) -> tuple[Accepted, ...]:
         it
         for scene in scenes
         for it in counting(
-            read_ledger(scene.flow, scene.clusters.target).accepted, AUDIT_EQUAL.name, clock.now_ms()
+            read_ledger(scene.flow, scene.clusters.target).accepted, AUDIT_EQUAL, clock.now_ms()
         )
     )
 

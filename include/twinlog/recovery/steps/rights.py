@@ -9,7 +9,7 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import MetadataPlan

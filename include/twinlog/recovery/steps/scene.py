@@ -16,8 +16,8 @@ from twinlog.formats.ledger.recovery import JournalEntry, StepState
 from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import Observed
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
 from twinlog.jsonable import Json
+from twinlog.judge.check import Mode
 from twinlog.procedure import Outcome, StepName
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.report import PlacedGroup, TopicAtRisk

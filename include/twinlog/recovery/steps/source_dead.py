@@ -11,7 +11,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, uncovered
 from twinlog.gate.accepting import command
 from twinlog.gate.groups import recalled
-from twinlog.gate.suites.copy_checks import GROUP_COVERED, GROUP_NOT_AHEAD
 from twinlog.groups.plan import Decided, changes_of
 from twinlog.kafka_types import TopicPartition
 from twinlog.procedure import Outcome, Step, StepName, done, waiting
@@ -22,6 +21,9 @@ from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import read_packed, read_progress
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
+
+GROUP_COVERED, GROUP_NOT_AHEAD = "group-covered", "group-not-ahead"
+"""The checks of groups that cannot be placed, and of those that skip records."""
 
 
 def count_loss(scene: Scene) -> Outcome:
@@ -41,19 +43,19 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
     target, flow = scene.clusters.target, scene.flow
     ledger = read_ledger(flow, target)
     placings = read_placings(flow, target, ledger)
-    if blocked := unanswered(GROUP_COVERED.name, [it for it in placings if it.trouble], ledger.accepted):
+    if blocked := unanswered(GROUP_COVERED, [it for it in placings if it.trouble], ledger.accepted):
         scene.groups = shown(placings)
         first = blocked[0]
         more = and_more(len(blocked), form=" (and {} positions more)")
         return waiting(
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed: {first.trouble}"
-            f"{more}; see to it and run it again, or accept it: {_command(flow, GROUP_COVERED.name, first, blocked)}"
+            f"{more}; see to it and run it again, or accept it: {_command(flow, 'group-covered', first, blocked)}"
         )
-    if further := unanswered(GROUP_NOT_AHEAD.name, [it for it in placings if _skipped(it)], ledger.accepted):
+    if further := unanswered(GROUP_NOT_AHEAD, [it for it in placings if _skipped(it)], ledger.accepted):
         scene.groups = shown(placings)
         return waiting(
             f"{skips(shown(further))}, and nobody has accepted so many; reset the group, or accept it:"
-            f" {_command(flow, GROUP_NOT_AHEAD.name, further[0], further)}"
+            f" {_command(flow, 'group-not-ahead', further[0], further)}"
         )
     changes = changes_of(placings)
     refused = commit(target, changes)

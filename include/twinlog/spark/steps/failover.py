@@ -12,7 +12,7 @@ from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.gate.evidence import Seal
-from twinlog.gate.suites.suites import Mode
+from twinlog.judge.check import Mode
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.procedure import Outcome, StepName
 from twinlog.recovery import approved

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from twinlog.clock import seconds_since
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
@@ -234,7 +232,7 @@ def partition_coverage(
     held_from = max(audit.start, gone_to)
     unproved = sum(_mapped(offset_map, span) for span in spans if span.end > gone_to)
     differing = audit.difference_count - _strangers(audit.differences)
-    proved = max(0, mapped_between(offset_map, held_from, audit.end) - unproved - differing)
+    proved = max(0, offset_map.records_between(held_from, audit.end) - unproved - differing)
     named = audit.differences
     return covered(life, offset_map, proved, audit.difference_count, spans, audit.at_ms, named)
 
@@ -257,7 +255,7 @@ def left_target(
         for it in known
         if it.end > gone_to and it.reason is not Unproved.DELETED_EARLY
     ]
-    expired = mapped_between(offset_map, offset_map.first_upstream, gone_to) - sum(
+    expired = offset_map.records_between(offset_map.first_upstream, gone_to) - sum(
         _mapped(offset_map, it) for it in early
     )
     if expired <= 0:
@@ -267,7 +265,7 @@ def left_target(
 
 
 def _room(offset_map: OffsetMap, start: int, span: UnprovedSpan) -> int:
-    return span.end - start if span.reason in UNMAPPED else mapped_between(offset_map, start, span.end)
+    return span.end - start if span.reason in UNMAPPED else offset_map.records_between(start, span.end)
 
 
 def covered(
@@ -302,7 +300,7 @@ def _by_reason(offset_map: OffsetMap, spans: Iterable[UnprovedSpan]) -> Mapping[
 
 def _mapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
     """Count the records of a span that the map knows."""
-    return min(span.records, mapped_between(offset_map, span.start, span.end))
+    return min(span.records, offset_map.records_between(span.start, span.end))
 
 
 def copied_records(offset_map: OffsetMap, unproved: Iterable[UnprovedSpan]) -> int:
@@ -319,7 +317,7 @@ def _unmapped(offset_map: OffsetMap, span: UnprovedSpan) -> int:
     forgotten = span.end < offset_map.first_upstream and span.reason is not Unproved.DELETED_EARLY
     if forgotten or span.reason not in UNMAPPED:
         return 0
-    return max(0, span.records - mapped_between(offset_map, span.start, span.end))
+    return max(0, span.records - offset_map.records_between(span.start, span.end))
 
 
 def by_topic(partitions: Iterable[PartitionCoverage]) -> Mapping[str, Sequence[PartitionCoverage]]:
@@ -342,19 +340,3 @@ def total(partitions: Iterable[PartitionCoverage]) -> Coverage:
         unproved=added(it.unproved for it in known),
         differing=sum(it.differing for it in known),
     )
-
-
-def mapped_between(offset_map: OffsetMap, start: int, end: int) -> int:
-    """Count the records the map knows at upstream offsets [start, end)."""
-    low = np.maximum(offset_map.upstream, start)
-    high = np.minimum(offset_map.upstream + offset_map.length, end)
-    return int(np.maximum(high - low, 0).sum())
-
-
-def copied_from(maps: Maps[PackedMap], life: SourceIncarnation, start: int) -> int:
-    """Count the records that the map knows from an upstream offset on; 0 if it cannot tell."""
-    try:
-        packed = maps.get(life)
-        return mapped_between(packed.opened_from(start), start, 1 << 62) if packed is not None else 0
-    except UnreadableMap:
-        return 0

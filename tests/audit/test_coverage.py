@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.coverage import UNMAPPED, Coverage, PartitionCoverage, coverage, partition_coverage, total
+from twinlog.audit.coverage import UNMAPPED, Coverage, PartitionCoverage, coverage, partition_coverage, total
 from twinlog.formats.ledger.audit import (
     DifferenceKind,
     FoundDifference,

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.checks.data_docs import new_report, reports_folder
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import GateSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
+from twinlog.judge.data_docs import new_report, reports_folder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from twinlog.checks.map_holes import CopyBounds, LostStretch, bounds_of, lost_in
+from twinlog.audit.map_holes import CopyBounds, LostStretch, bounds_of, lost_in
 from twinlog.formats.ledger.records import parse_ledger
 from twinlog.formats.ledger.topics import Beginning, Incarnation
 from twinlog.formats.ledger.writers import MapHole

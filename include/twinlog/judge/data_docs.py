@@ -19,9 +19,9 @@ from typing import Any
 
 import platformdirs
 
-from twinlog.checks.great_expectations import Validated
 from twinlog.clock import iso
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.judge.check import Judged
 
 _CONTENT = re.compile(r'<div class="container-fluid.*?(?=<footer|</body>)', re.DOTALL)
 
@@ -34,7 +34,7 @@ _LINK_OUT = re.compile(r'(?:href|src)="(?:https?:)?//[^"]*"', re.IGNORECASE)
 _TO_SUITE = re.compile(r'<a href="[^"#]*expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
 
 
-def write_data_docs(folder: Path, title: str, validated: Sequence[Validated]) -> Path:
+def write_data_docs(folder: Path, title: str, validated: Sequence[Judged]) -> Path:
     """Write a page per suite, and an index of them, into a folder; return the index."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in validated:
@@ -72,7 +72,7 @@ def _drawn(outcome: Any) -> str:
     return offline(DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(outcome)))
 
 
-def _index(validated: Sequence[Validated]) -> str:
+def _index(validated: Sequence[Judged]) -> str:
     lines = "".join(
         f'<tr><td><a href="{one.suite.name}.html">{one.suite.name}</a></td><td class="n">{one.rows:,}</td>'
         f'<td class="n">{len(one.results)}</td><td>{_verdict(one)}</td></tr>'
@@ -82,7 +82,7 @@ def _index(validated: Sequence[Validated]) -> str:
     return f'<table class="table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>'
 
 
-def _verdict(one: Validated) -> str:
+def _verdict(one: Judged) -> str:
     failed = [it for it in one.results if not it.passed]
     if not failed:
         return '<span class="badge good">all hold</span>'

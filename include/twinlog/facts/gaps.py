@@ -1,4 +1,4 @@
-"""Show gaps to people: open, expired, or acknowledged by a person.  Pure.
+"""Show gaps to people: open, expired, or acknowledged by a person.
 
 A gap expires when the lost records would be gone from source and target anyway: from then on a copy without them holds
 all that a copy with them would.  A gap never expires by itself if its topic keeps records for ever or for an unknown
@@ -12,10 +12,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from twinlog.clock import iso
+from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import ConfigValue
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import TransientError
 from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
 from twinlog.state.ledger import Ledger
+from twinlog.topics.discovery import remote_name
 
 
 class GapState(StrEnum):
@@ -51,6 +55,42 @@ class GapReport:
     acknowledged_by: str = ""
     acknowledged_reason: str = ""
     acknowledged_at: str = ""
+
+
+def read_gaps(
+    flow: FlowSettings,
+    target: ClusterReader,
+    ledger: Ledger,
+    now_ms: int,
+    source: ClusterReader | None = None,
+) -> tuple[GapReport, ...]:
+    """List the gaps of a flow as of `now_ms`.
+
+    If `source` is None or does not answer, nothing is left of the records there, so the copy's retention counts.
+    Without gaps no cluster is asked.  Raises ClusterUnreachable for the target.
+    """
+    names = sorted({it.topic for it in ledger.gaps} | {it.topic for it in ledger.quarantined})
+    if not names:
+        return ()
+    remote = {name: copy_of(flow, ledger, name) for name in names}
+    copies = target.topic_configs(sorted(set(remote.values()))).found
+    try:
+        origins = source.topic_configs(names) if source is not None else None
+    except TransientError:
+        origins = None
+    keeps = {}
+    for name in names:
+        sides = [copies.get(remote[name], {})]
+        if origins is not None:
+            sides.append(origins.found.get(name, {}))
+        keeps[name] = keeps_ms(sides)
+    return gap_reports(ledger, keeps, now_ms)
+
+
+def copy_of(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
+    """Return the name of the copy that a topic has, or would have.  Pure."""
+    life = ledger.incarnations.get(topic)
+    return life.remote_topic if life is not None else remote_name(flow, topic)
 
 
 def gap_reports(ledger: Ledger, keeps_ms: Mapping[str, int | None], now_ms: int) -> tuple[GapReport, ...]:

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.checks.cycle_suites import FLOW, PARTITIONS, TOPICS
 from twinlog.config.flow.tiers import GateSettings
 from twinlog.errors import UsageError
 from twinlog.fact import Unknown
 from twinlog.facts.observe import observe
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.jsonable import to_json
+from twinlog.judge import validate
+from twinlog.judge.check import Use
 from twinlog.judge.rows import age_of_beat
+from twinlog.judge.table import asked
 from twinlog.lifecycle import sync_topics
-from twinlog.monitoring import validate
 from twinlog.state.ledger import write_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -28,8 +29,8 @@ def test_a_sound_copy_passes_every_check(flow, clusters, orders, copied):
         result.partitions,
         [it.name for it in result.failed],
     )
-    expected = [check.name for suite in (PARTITIONS, TOPICS, FLOW) for check in suite.checks]
-    assert ["nothing-blocked", *expected] == [it.name for it in result.checks]
+    expected = [check.name for suite in asked(Use.CYCLE) for check in suite.checks]
+    assert expected == [it.name for it in result.checks]
 
 
 def test_a_truncated_copy_fails(flow, clusters, orders, copied, target):
@@ -67,7 +68,7 @@ def test_a_blocked_topic_fails(flow, clusters, orders, target):
     """It is named with its reason."""
     write_ledger(flow, target, [Incarnation("orders", "an-earlier-id", 1, "A.orders")])
     result = validate.run(flow, clusters)
-    assert (False, "orders") == (result.success, result.failed[0].observed)
+    assert (False, "orders: blocked 1") == (result.success, result.failed[0].observed)
     assert "created again" in result.failed[0].message
 
 
@@ -90,7 +91,7 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
     assert validate.judge(flow, facts).checks == with_pages.checks
     index = Path(with_pages.data_docs)
     assert tmp_path / "A__B" / "validate" == index.parents[1]
-    assert {"index.html", "partitions.html", "topics.html", "flow.html"} == {
+    assert {"index.html", "blocked.html", "partitions.html", "topics.html", "flow.html"} == {
         it.name for it in index.parent.iterdir()
     }
     assert "copy-not-cut-off (critical)" in index.read_text()
@@ -98,7 +99,7 @@ def test_great_expectations_says_the_same_and_leaves_its_pages(
 
 def test_without_great_expectations_it_is_one_line(flow, clusters, orders, monkeypatch):
     """Airflow's `validate` says what to install; without pages the same facts are judged all the same."""
-    monkeypatch.setattr("twinlog.checks.great_expectations.find_spec", {}.get)
+    monkeypatch.setattr("twinlog.judge.great_expectations.find_spec", {}.get)
     facts = observe(FlowSnapshot(flow, clusters))
     with pytest.raises(UsageError, match=r"is not installed.*pip install 'twinlog\[gate\]'") as error:
         validate.judge_with_pages(flow, facts, "manual__1")

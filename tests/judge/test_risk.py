@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.risk import SLOT_MS, SLOTS, of_the_last_day, sample
 from twinlog.facts.partition import MapSummary, PartitionFacts, newly_copied
 from twinlog.formats.ledger.gate import RiskSample
+from twinlog.judge.at_risk import SLOT_MS, SLOTS, of_the_last_day, sample
 
 DAY_MS = SLOT_MS * SLOTS
 

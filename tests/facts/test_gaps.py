@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.checks.gaps import GapReport, GapState, gap_reports, keeps_ms, open_gaps
 from twinlog.cluster.values import ConfigSource, ConfigValue
+from twinlog.facts.gaps import GapReport, GapState, gap_reports, keeps_ms, open_gaps
 from twinlog.formats.ledger.records import Gap, GapCause, Quarantine, parse_ledger
 from twinlog.formats.ledger.topics import GapAcknowledged
 from twinlog.state.ledger import ledger_from

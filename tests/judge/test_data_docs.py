@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from twinlog.checks.check import Check, Relation, Severity, Suite
-from twinlog.checks.data_docs import offline, write_data_docs
-from twinlog.checks.great_expectations import validate
+from twinlog.judge.check import Check, Relation, Severity, Suite
+from twinlog.judge.data_docs import offline, write_data_docs
+from twinlog.judge.great_expectations import validate
 
 SUITE = Suite(
     "topics",

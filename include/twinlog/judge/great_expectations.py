@@ -1,35 +1,23 @@
 """Judge rows by a suite with Great Expectations, for the Data Docs of Airflow's `validate` and `failover_readiness`.
 
 Great Expectations takes seconds to import, so the functions import it.  It gets one small pandas frame and an
-ephemeral context, and writes nothing.  `twinlog.checks.data_docs` makes pages of the outcome.
+ephemeral context, and writes nothing.  `twinlog.judge.data_docs` makes pages of the outcome.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from twinlog.checks.check import Cell, Check, CheckResult, Relation, Row, Suite, sides
-from twinlog.checks.evaluate import judge, result_of
 from twinlog.errors import UsageError
 from twinlog.fact import Unknown
+from twinlog.judge.check import Cell, Check, CheckResult, Judged, Relation, Row, Suite, result_of, sides
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, slots=True)
-class Validated:
-    """The verdicts of Great Expectations on one suite: our results, and its own, from which it draws its page."""
-
-    suite: Suite
-    rows: int
-    results: tuple[CheckResult, ...]
-    outcome: Any
 
 
 def require_installed() -> None:
@@ -42,19 +30,14 @@ def require_installed() -> None:
         )
 
 
-def validate(suite: Suite, rows: Sequence[Row]) -> Validated:
+def validate(suite: Suite, rows: Sequence[Row]) -> Judged:
     """Judge every row by every check, in the order of the suite.  Raises what `require_installed` does."""
     require_installed()
     outcome = _run(suite, frame(suite, rows))
     by_name = {result.expectation_config.meta["check"]: result for result in outcome.results}
     by_identity = {_identity(suite, _escaped(suite, row)): row for row in rows}
     results = tuple(_result(suite, check, by_name[check.name], by_identity) for check in suite.checks)
-    return Validated(suite, len(rows), results, outcome)
-
-
-def validate_plainly(suite: Suite, rows: Sequence[Row]) -> Validated:
-    """Judge with the same verdicts as `validate`, at once and without a page: Great Expectations is not imported."""
-    return Validated(suite, len(rows), judge(suite, rows), None)
+    return Judged(suite, len(rows), results, outcome)
 
 
 def frame(suite: Suite, rows: Sequence[Row]) -> pd.DataFrame:

@@ -1,1 +1,0 @@
-"""Checks as data: rows and suites, judged in plain Python or by Great Expectations."""

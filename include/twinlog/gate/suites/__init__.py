@@ -1,1 +1,0 @@
-"""The gate's checks, as data."""
