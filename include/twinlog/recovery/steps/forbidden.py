@@ -37,8 +37,11 @@ def known_to_forbid(
     """
     answer = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True), seen=seen)
     problems = answer.facts.problems
-    stuck = {it.topic for it in waiting_for_a_person(flow, problems)}
-    stuck |= {it.topic for it in problems if it.code is ProblemCode.LEFT_BEHIND}
+    stuck = {it.topic for it in problems if it.code is ProblemCode.LEFT_BEHIND}
+    # A topic that the source hides may be hidden by a denial: fencing waits until it can be watched.
+    stuck |= {
+        it.topic for it in waiting_for_a_person(flow, problems) if it.code is not ProblemCode.SOURCE_REFUSED
+    }
     return tuple(
         it
         for it in answer.result.checks
