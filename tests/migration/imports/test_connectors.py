@@ -69,7 +69,7 @@ def write(tmp_path: Path, name: str, document: Any) -> Path:
 
 
 def equivalent(files: list[Path], offsets: str = "") -> EquivalentFile:
-    return forms.import_files(files, offsets).file
+    return forms.import_files(files, offsets)
 
 
 def imported(tmp_path: Path, *documents: Any, offsets: str = "connect-offsets") -> FlowSettings:

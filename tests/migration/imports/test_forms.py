@@ -13,7 +13,8 @@ from twinlog.cli.main import main
 from twinlog.config.flow.load import resolve_text
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError
-from twinlog.migration.imports.forms import NO_POSITIONS, NO_TOPIC, Imported, import_files
+from twinlog.migration.imports.connectors import EquivalentFile
+from twinlog.migration.imports.forms import NO_POSITIONS, NO_TOPIC, import_files
 
 V1BETA2 = """\
 apiVersion: kafka.strimzi.io/v1beta2
@@ -99,18 +100,18 @@ def written(tmp_path: Path, **files: str) -> list[Path]:
     return paths
 
 
-def flow_of(imported: Imported, name: str = "east->west") -> FlowSettings:
-    return resolve_text(imported.file.text, Path("mm2.properties")).configuration.flows[name]
+def flow_of(imported: EquivalentFile, name: str = "east->west") -> FlowSettings:
+    return resolve_text(imported.text, Path("mm2.properties")).configuration.flows[name]
 
 
-def reasons(imported: Imported) -> dict[str, str]:
-    return {it.key: it.why for it in imported.file.left_out}
+def reasons(imported: EquivalentFile) -> dict[str, str]:
+    return {it.key: it.why for it in imported.left_out}
 
 
 def test_a_resource_of_strimzi_with_its_clusters(tmp_path: Path) -> None:
     """The older form: clusters, addresses, logins, patterns, positions."""
     imported = import_files(written(tmp_path, mm2_yaml=V1BETA2), flow="east->west")
-    lines = javaproperties.loads(imported.file.text)
+    lines = javaproperties.loads(imported.text)
     expected = {
         "clusters": "east, west",
         "east.bootstrap.servers": "east-kafka-bootstrap:9093",
@@ -171,7 +172,7 @@ def test_json_of_kubectl_is_the_same_resource(tmp_path: Path) -> None:
     """A List with one item, as `kubectl get -o json` writes it, gives the same file."""
     document = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(V1)]}
     of_json = import_files(written(tmp_path, mm2_json=json.dumps(document)))
-    assert import_files(written(tmp_path, mm2_yaml=V1)).file.text == of_json.file.text
+    assert import_files(written(tmp_path, mm2_yaml=V1)).text == of_json.text
 
 
 def test_other_resources_in_the_file_are_named(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_positions_on_another_cluster_switch_the_flow_off(tmp_path: Path) -> Non
     """Without positions everything would be copied again."""
     text = V1BETA2.replace("connectCluster: west", "connectCluster: east")
     imported = import_files(written(tmp_path, mm2_yaml=text), flow="east->west")
-    enabled = javaproperties.loads(imported.file.text)["east->west.enabled"]
+    enabled = javaproperties.loads(imported.text)["east->west.enabled"]
     assert ("false", True) == (enabled, NO_POSITIONS in imported.warnings)
     assert {"spec.connectCluster", "west.config.producer.linger.ms"} <= set(reasons(imported))
 
@@ -248,7 +249,7 @@ topics=orders
 def test_connect_standalone(tmp_path: Path) -> None:
     """Its positions are in a file of the worker, so the flow is off; the worker's lines are named."""
     imported = import_files(written(tmp_path, worker_properties=WORKER, mirror_properties=CONNECTOR))
-    lines = javaproperties.loads(imported.file.text)
+    lines = javaproperties.loads(imported.text)
     names = ("enabled", "topics", "twinlog.connector.name")
     assert ["false", "orders", "mirror"] == [lines[f"east->west.{name}"] for name in names]
     assert {"bootstrap.servers", "offset.storage.file.filename"} == set(reasons(imported))
@@ -264,7 +265,7 @@ def test_connectors_without_the_topic_of_their_positions(
     """If it is not named, where they stopped is not found, so the flow is off."""
     connector = json.dumps({**javaproperties.loads(CONNECTOR), "enabled": "true"})
     imported = import_files(written(tmp_path, mirror_json=connector), topic)
-    assert enabled == javaproperties.loads(imported.file.text)["east->west.enabled"]
+    assert enabled == javaproperties.loads(imported.text)["east->west.enabled"]
     assert (warnings, not topic) == (imported.warnings, "enabled" in reasons(imported))
 
 
@@ -274,7 +275,7 @@ def test_a_byte_order_mark_before_json_or_yaml_means_nothing(tmp_path: Path) -> 
     for name, content in plain.items():
         (expected,) = written(tmp_path, **{name: content})
         (marked,) = written(tmp_path, **{f"marked_{name}": f"\ufeff{content}"})
-        assert import_files([expected]).file.text == import_files([marked]).file.text
+        assert import_files([expected]).text == import_files([marked]).text
 
 
 CONSUMER = """\
@@ -296,7 +297,7 @@ def test_mirror_maker_1(tmp_path: Path) -> None:
     assert (False, ("orders|pay.*",)) == (flow.enabled, flow.topics.include)
     assert "orders" == flow.policy.format_remote_topic("east", "orders")
     assert {"group.id", "auto.offset.reset", "zookeeper.connect", "producer.type"} == set(reasons(imported))
-    lines = javaproperties.loads(imported.file.text)
+    lines = javaproperties.loads(imported.text)
     assert ("50", "all", "1000000", "PLAINTEXT") == tuple(
         lines[key]
         for key in (

@@ -55,9 +55,8 @@ def import_files(
     from twinlog.config.flow.load import resolve_text
     from twinlog.migration.imports import forms
 
-    imported = forms.import_files(files, offset_storage_topic, flow, topics)
-    made = imported.file
-    for line in (*made.left_out, *imported.warnings):
+    made = forms.import_files(files, offset_storage_topic, flow, topics)
+    for line in (*made.left_out, *made.warnings):
         warn(str(line))
     text = made.text
     try:

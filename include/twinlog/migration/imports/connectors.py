@@ -125,10 +125,11 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class EquivalentFile:
-    """The text of an mm2.properties file, and what it leaves out of what it was made from."""
+    """The text of an mm2.properties file, what it leaves out, and what its owner has to know before it is used."""
 
     text: str = field(repr=False)
     left_out: tuple[LeftOut, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def equivalent_file(connectors: Iterable[Connector], offset_storage_topic: str = "") -> EquivalentFile:

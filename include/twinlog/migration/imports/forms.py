@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from twinlog.errors import ConfigError
 from twinlog.jsonable import from_json
 from twinlog.migration.imports import strimzi
 from twinlog.migration.imports.connectors import (
-    Connector,
     EquivalentFile,
     LeftOut,
     as_text,
@@ -37,6 +36,7 @@ NO_TOPIC = (
     " target are deleted"
 )
 _WORKER_FILE = "offset.storage.file.filename"
+_CLASS = "connector.class"
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _OWN_OF_MM1 = {
     "group.id": "its own positions are on the target; `twinlog migrate takeover --source-group` reads this group's",
@@ -53,32 +53,36 @@ _OWN_OF_MM1 = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The file that was made, and what its owner has to know before it is used."""
-
-    file: EquivalentFile
-    warnings: tuple[str, ...] = ()
-
-
 def import_files(
     paths: Iterable[Path], offset_storage_topic: str = "", flow: str = "", topics: str = ""
-) -> Imported:
+) -> EquivalentFile:
     """Read files of one tool for one pair of clusters.  Raises ConfigError if they are of different tools."""
     documents = {path: _document(path) for path in paths}
     resources = [(path, it) for path, found in documents.items() for it in _parts(found) if _is_resource(it)]
-    ours = resources or any(isinstance(it, _Properties) and "group.id" in it for it in documents.values())
-    if (flow and not ours) or (topics and (resources or not ours)):
+    plain = {path: it for path, it in documents.items() if isinstance(it, _Properties)}
+    clients = any("group.id" in it for it in plain.values())
+    if (flow and not (resources or clients)) or (topics and (resources or not clients)):
         raise ConfigError(
             "--flow and --topics do not fit these files",
             hint="--flow is for a KafkaMirrorMaker2 or MirrorMaker 1, --topics for MirrorMaker 1 only",
         )
     if resources:
         return _of_strimzi(documents, resources, offset_storage_topic, flow)
-    if any(isinstance(it, _Properties) for it in documents.values()):
-        return _of_properties(documents, offset_storage_topic, flow, topics)
-    connectors = [it for path, found in documents.items() for it in connectors_in(found, path)]
-    return _of_connect(connectors, offset_storage_topic)
+    if plain and (other := next((path for path in documents if path not in plain), None)):
+        raise ConfigError(f"{other} is of another tool than the other files", hint=HINT, file=str(other))
+    if plain and not any(_CLASS in it for it in plain.values()):
+        if offset_storage_topic:
+            raise ConfigError("MirrorMaker 1 has no --offset-storage-topic", hint="leave it out")
+        return _of_mirror_maker_1(plain, flow, topics)
+    workers = {path: it for path, it in plain.items() if _CLASS not in it}
+    found = [
+        it for path, read in documents.items() if path not in workers for it in connectors_in(read, path)
+    ]
+    made = equivalent_file(found, offset_storage_topic)
+    why = "belongs to the standalone worker, and there is none"
+    left_out = (LeftOut(str(path), "worker", key, why) for path, lines in workers.items() for key in lines)
+    unknown = () if offset_storage_topic else (NO_POSITIONS if plain else NO_TOPIC,)
+    return replace(made, left_out=(*made.left_out, *left_out), warnings=unknown)
 
 
 class _Properties(dict[str, str]):
@@ -140,7 +144,7 @@ def _of_strimzi(
     resources: list[tuple[Path, dict[str, Any]]],
     offset_storage_topic: str,
     flow: str,
-) -> Imported:
+) -> EquivalentFile:
     if len(resources) > 1:
         raise ConfigError(
             "there are several KafkaMirrorMaker2 resources",
@@ -149,77 +153,31 @@ def _of_strimzi(
     ((path, document),) = resources
     read = strimzi.read_resource(document, str(path), flow)
     topic = offset_storage_topic or read.offset_storage_topic
-    beside = tuple(
+    made = equivalent_file(read.connectors, topic)
+    warnings = [
         f"{file}: {_kind(part)} is left out: it is no {strimzi.KIND}"
         for file, found in documents.items()
         for part in _parts(found)
         if not _is_resource(part)
-    )
-    made = equivalent_file(read.connectors, topic)
-    secrets = f"{strimzi.SECRETS}/" in made.text
-    mounted = (f"mount each secret that the file names, below {strimzi.SECRETS}, or change the path",)
-    return Imported(made, (*beside, *(mounted if secrets else ()), *(() if topic else (NO_POSITIONS,))))
-
-
-def _of_connect(connectors: Iterable[Connector], offset_storage_topic: str) -> Imported:
-    made = equivalent_file(connectors, offset_storage_topic)
-    return Imported(made, () if offset_storage_topic else (NO_TOPIC,))
-
-
-def _of_properties(
-    documents: Mapping[Path, Any], offset_storage_topic: str, flow: str, topics: str
-) -> Imported:
-    files: dict[Path, _Properties] = {}
-    for path, found in documents.items():
-        if not isinstance(found, _Properties):
-            raise ConfigError(f"{path} is of another tool than the other files", hint=HINT, file=str(path))
-        files[path] = found
-    connectors = {path: it for path, it in files.items() if "connector.class" in it}
-    if not connectors:
-        if offset_storage_topic:
-            raise ConfigError("MirrorMaker 1 has no --offset-storage-topic", hint="leave it out")
-        return _of_mirror_maker_1(files, flow, topics)
-    left_out = [
-        LeftOut(str(path), "worker", key, "belongs to the standalone worker, and there is none")
-        for path, lines in files.items()
-        if path not in connectors
-        for key in lines
     ]
-    found = [it for path, lines in connectors.items() for it in connectors_in(dict(lines), path)]
-    made = equivalent_file(found, offset_storage_topic)
-    made = EquivalentFile(made.text, (*made.left_out, *left_out))
-    return Imported(made, () if offset_storage_topic else (NO_POSITIONS,))
+    if f"{strimzi.SECRETS}/" in made.text:
+        warnings.append(f"mount each secret that the file names, below {strimzi.SECRETS}, or change the path")
+    return replace(made, warnings=(*warnings, *(() if topic else (NO_POSITIONS,))))
 
 
-def _of_mirror_maker_1(files: Mapping[Path, _Properties], flow: str, topics: str) -> Imported:
-    consumers = [(path, it) for path, it in files.items() if "group.id" in it]
-    producers = [(path, it) for path, it in files.items() if "group.id" not in it]
-    if len(consumers) != 1 or len(producers) != 1 or _WORKER_FILE in producers[0][1]:
-        raise ConfigError(
-            "these are not MirrorMaker 1's two files: a consumer's, with group.id, and a producer's",
-            hint=HINT,
-        )
-    made = _equivalent_of_mirror_maker_1(consumers[0], producers[0], flow, topics)
-    group = consumers[0][1]["group.id"]
-    switched_off = (
-        "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
-        f" switch the flow on, and first of all `twinlog migrate takeover --source-group {shlex.quote(group)}`"
-    )
-    excluded = "topics.exclude has MM2's default, which leaves out more topics than MM1 did: `twinlog plan`"
-    return Imported(made, (switched_off, excluded))
-
-
-def _equivalent_of_mirror_maker_1(
-    consumer: tuple[Path, Mapping[str, str]],
-    producer: tuple[Path, Mapping[str, str]],
-    flow: str,
-    topics: str,
-) -> EquivalentFile:
+def _of_mirror_maker_1(files: Mapping[Path, _Properties], flow: str, topics: str) -> EquivalentFile:
     """Return the file.  Raises ConfigError if the flow has no two names.
 
     MM1 keeps topic names.  Its positions are those of a group on the source, of which a cycle knows nothing, so the
     flow is written switched off until it is taken over (migration/copier.py).
     """
+    consumers = [it for it in files.items() if "group.id" in it[1]]
+    producers = [it for it in files.items() if "group.id" not in it[1]]
+    if len(consumers) != 1 or len(producers) != 1 or _WORKER_FILE in producers[0][1]:
+        raise ConfigError(
+            "these are not MirrorMaker 1's two files: a consumer's, with group.id, and a producer's",
+            hint=HINT,
+        )
     source, arrow, target = flow.partition("->")
     if not (source and arrow and target):
         raise ConfigError("MirrorMaker 1 has no names for its clusters", hint="name both: --flow 'A->B'")
@@ -228,8 +186,8 @@ def _equivalent_of_mirror_maker_1(
     lines = {"clusters": f"{source}, {target}"}
     left_out: list[LeftOut] = []
     for alias, role, (file, properties) in (
-        (source, "consumer", consumer),
-        (target, "producer", producer),
+        (source, "consumer", consumers[0]),
+        (target, "producer", producers[0]),
     ):
         for key, value in properties.items():
             if key in _OWN_OF_MM1:
@@ -246,4 +204,10 @@ def _equivalent_of_mirror_maker_1(
         f"{flow}.replication.policy.class": _IDENTITY,
         f"{target}->{source}.emit.heartbeats.enabled": "false",
     }
-    return EquivalentFile(as_text(lines), tuple(left_out))
+    group = shlex.quote(consumers[0][1]["group.id"])
+    switched_off = (
+        "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
+        f" switch the flow on, and first of all `twinlog migrate takeover --source-group {group}`"
+    )
+    excluded = "topics.exclude has MM2's default, which leaves out more topics than MM1 did: `twinlog plan`"
+    return EquivalentFile(as_text(lines), tuple(left_out), (switched_off, excluded))
