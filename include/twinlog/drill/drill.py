@@ -14,12 +14,12 @@ from typing import Any
 from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.drill import clones
-from twinlog.drill.application import Application
+from twinlog.drill.application import Application, application
 from twinlog.drill.compare import Comparison, Firsts
 from twinlog.drill.places import View, view
-from twinlog.drill.reading import SESSION_SECONDS, First, Reader
+from twinlog.drill.reading import SESSION_SECONDS, First, Reader, reader
 from twinlog.drill.report import DrilledPosition, DrillReport, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.facts.observe import observe
@@ -68,6 +68,11 @@ class Tools:
     application: Application
     seal: Seal
     told: Told = silent
+
+    @classmethod
+    def of(cls, configuration: Configuration, flow: FlowSettings, told: Told) -> Tools:
+        """Return real consumers, with the logins that the file names."""
+        return cls(reader(flow.target), time.sleep, application(flow), Seal.of(configuration, flow), told)
 
 
 @dataclass(slots=True)

@@ -228,8 +228,7 @@ def _noted(work: Work, before: Rebuild | None) -> Rebuild:
             owned.write([noted(owned.state, joined)])
         return joined
     todo = rebuild_plan.plan_of(flow, clusters, FlowSnapshot(flow, clusters).discovery, ledger, topic)
-    rebuild_plan.refuse_while_shared(flow, todo)
-    rebuild_plan.refuse_while_read(flow, todo)
+    rebuild_plan.require_free(flow, todo)
     begun = Rebuild(
         topic,
         todo.topic_id,

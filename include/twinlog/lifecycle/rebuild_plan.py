@@ -197,8 +197,10 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
     return found
 
 
-def refuse_while_read(flow: FlowSettings, todo: RebuildPlan) -> None:
-    """Raise TerminalError `rebuild-refused` while groups with members read the copy."""
+def require_free(flow: FlowSettings, todo: RebuildPlan) -> None:
+    """Raise TerminalError `rebuild-refused` if the copy has other writers, or while groups with members read it."""
+    if todo.other_writers:
+        raise shared(flow, todo.topic, todo.remote_topic, todo.other_writers)
     if todo.active_groups:
         raise TerminalError(
             f"{todo.remote_topic} is being read on {flow.target.alias} by {', '.join(todo.active_groups)}",
@@ -207,12 +209,6 @@ def refuse_while_read(flow: FlowSettings, todo: RebuildPlan) -> None:
             topic=todo.topic,
             groups=list(todo.active_groups),
         )
-
-
-def refuse_while_shared(flow: FlowSettings, todo: RebuildPlan) -> None:
-    """Raise TerminalError `rebuild-refused` if the copy has other writers."""
-    if todo.other_writers:
-        raise shared(flow, todo.topic, todo.remote_topic, todo.other_writers)
 
 
 def shared(flow: FlowSettings, topic: str, remote_topic: str, writers: tuple[str, ...]) -> TerminalError:

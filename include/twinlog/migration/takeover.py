@@ -8,7 +8,7 @@ transaction, behind the fence. Unless every partition is proved, nothing is writ
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import begun_anew, map_cut, noted, piece
 from twinlog.migration import steps
-from twinlog.migration.continuation import continued
+from twinlog.migration.continuation import Continuation, continued
 from twinlog.migration.copier import Copier, read_positions, require_unmoved, traces
 from twinlog.migration.steps import Continued, Known, Migration, Proved
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
@@ -58,14 +58,22 @@ def _compare(work: Migration) -> Outcome:
         if it.place.life not in unreadable
     }
     work.notes += [*_notes(work), *_extra(work.flow, work.proved), *map(str, unreadable.values())]
-    outcome = work.judged(_unfit((proof_of(it.place, it.found) for it in work.proved), work.maps))
-    if not outcome.ends:
-        mapped = {
-            place.source: sum(run.length for piece in it.segments for run in piece.runs)
-            for place, it in work.maps.items()
-        }
-        work.rows = tuple(replace(it, mapped=mapped.get(it.topic_partition, 0)) for it in work.rows)
-    return outcome
+    return work.judged(_going_on(proof_of(it.place, it.found), work.maps.get(it.place)) for it in work.proved)
+
+
+def _going_on(row: PartitionProof, how: Continuation | None) -> PartitionProof:
+    """Say how many records the map of a partition is given; refuse one whose map cannot go on."""
+    if how is None or row.state is ProofState.REFUSED:
+        return row
+    if how.fits:
+        return replace(row, mapped=sum(run.length for piece in how.segments for run in piece.runs))
+    return replace(
+        row,
+        state=ProofState.REFUSED,
+        message=f"twinlog and another program have copied {row.topic}-{row.partition} in turns, for longer than was"
+        " compared",
+        hint=f"give a greater --depth; or `twinlog topics rebuild --topic {row.topic}` copies it anew",
+    )
 
 
 def _write(work: Migration) -> Outcome:
@@ -164,21 +172,6 @@ def _readable(
             unreadable[life] = error
             del known[life]
     return known, unreadable
-
-
-def _unfit(rows: Iterable[PartitionProof], maps: Continued) -> Iterator[PartitionProof]:
-    """Refuse partitions whose map cannot go on."""
-    unfit = {place.source for place, it in maps.items() if not it.fits}
-    for row in rows:
-        if row.topic_partition in unfit and row.state is not ProofState.REFUSED:
-            message = (
-                f"twinlog and another program have copied {row.topic}-{row.partition} in turns, for longer than was"
-                " compared"
-            )
-            hint = f"give a greater --depth; or `twinlog topics rebuild --topic {row.topic}` copies it anew"
-            yield replace(row, state=ProofState.REFUSED, message=message, hint=hint)
-        else:
-            yield row
 
 
 def left_as_they_are(

@@ -34,7 +34,7 @@ class PartitionProof(OfPartition):
     - `last_upstream` is the one found by comparing, -1 for nothing.
     - `compared` counts records found equal; `duplicates` those among them that are in the copy more than once,
       `beyond` those copied after the position was written.
-    - `mapped` counts records the offset map was given.
+    - `mapped` counts records the offset map was given, or would be.
     - `message` and `hint` say why a partition is refused, or what else is noteworthy.
     """
 

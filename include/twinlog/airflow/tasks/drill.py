@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +53,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     UsageError for a form whose groups there are not.
     """
     from twinlog.drill import drill
-    from twinlog.drill.application import application
-    from twinlog.drill.reading import reader
     from twinlog.formats.ledger.recovery import DrillState
-    from twinlog.gate.evidence import Seal
     from twinlog.state.ledger import require_ledger
 
     context = get_current_context()
@@ -74,10 +70,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
             driver_of(run),
             source_dead=params["mode"] == "source-dead",
         )
-        tools = drill.Tools(
-            reader(flow.target), time.sleep, application(flow), Seal.of(configuration, flow), log_step
-        )
-        report = drill.run(flow, clusters, request, tools)
+        report = drill.run(flow, clusters, request, drill.Tools.of(configuration, flow, log_step))
     told = shortened(report.document, WHOLE)
     last = visible(short(f"drill {report.state.value}: {report.message}", MOST_CHARACTERS))
     if report.state is DrillState.PASSED:

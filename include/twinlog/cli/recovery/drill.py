@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -47,9 +46,6 @@ def drill(
     Such as `twinlog drill --groups 'billing.*'`; then `twinlog drill history`.
     """
     from twinlog.drill import drill as drilling
-    from twinlog.drill.application import application
-    from twinlog.drill.reading import reader
-    from twinlog.gate.evidence import Seal
     from twinlog.policy.selection import NameFilter
 
     configuration, chosen = load_one_flow(config, flow)
@@ -57,9 +53,7 @@ def drill(
         return _history(chosen)
     request = drilling.Request(login(), NameFilter((pattern,)), most, source_dead=mode is Mode.SOURCE_DEAD)
     with clusters_with_ledger(chosen) as clusters:
-        tools = drilling.Tools(
-            reader(chosen.target), time.sleep, application(chosen), Seal.of(configuration, chosen), say_step
-        )
+        tools = drilling.Tools.of(configuration, chosen, say_step)
         report = drilling.run(chosen, clusters, request, tools)
     show(report.document, _grids(report))
     say(f"{report.flow}: {report.state.value}: {report.message}; evidence {report.evidence}")

@@ -266,30 +266,24 @@ def _merged(by_kind: Mapping[str, Connector]) -> dict[str, str]:
     merged: dict[str, str] = {}
     for kind, connector in by_kind.items():
         for key, value in connector.properties.items():
-            if _owner(key) not in working or (kind != SOURCE and key in _PER_CONNECTOR):
+            owner = _owner(key)
+            if key in _IDENTITY or owner not in working or (kind != SOURCE and key in _PER_CONNECTOR):
                 continue
-            known = source.get(key, _default(key))
-            if _owner(key) == SOURCE and known not in {None, value}:
-                _refuse_difference(key, connector)
-            if key not in merged or _owner(key) == kind:
+            if owner == SOURCE and source.get(key, _default(key)) not in {None, value}:
+                raise ConfigError(
+                    f"{connector.file}: {connector.name} and {SOURCE} differ in {key}",
+                    hint="a flow has one value for it; give both the same",
+                    file=connector.file,
+                    key=key,
+                )
+            if key not in merged or owner == kind:
                 merged[key] = value
-    return {key: value for key, value in merged.items() if key not in _IDENTITY}
+    return merged
 
 
 def _default(key: str) -> str | None:
     known = KEYS.get(key)
     return known.default if known is not None and key not in WHY_UNUSED else None
-
-
-def _refuse_difference(key: str, connector: Connector) -> None:
-    if connector.kind == SOURCE or key in _IDENTITY | _PER_CONNECTOR:
-        return
-    raise ConfigError(
-        f"{connector.file}: {connector.name} and {SOURCE} differ in {key}",
-        hint="a flow has one value for it; give both the same",
-        file=connector.file,
-        key=key,
-    )
 
 
 def _cluster_lines(merged: Mapping[str, str], source: str, target: str) -> dict[str, str]:
