@@ -19,7 +19,6 @@ from twinlog.errors import TransientError
 from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
 from twinlog.state.ledger import Ledger
-from twinlog.topics.discovery import remote_name
 
 
 class GapState(StrEnum):
@@ -90,7 +89,7 @@ def read_gaps(
 def copy_of(flow: FlowSettings, ledger: Ledger, topic: str) -> str:
     """Return the name of the copy that a topic has, or would have.  Pure."""
     life = ledger.incarnations.get(topic)
-    return life.remote_topic if life is not None else remote_name(flow, topic)
+    return life.remote_topic if life is not None else flow.remote_name(topic)
 
 
 def gap_reports(ledger: Ledger, keeps_ms: Mapping[str, int | None], now_ms: int) -> tuple[GapReport, ...]:

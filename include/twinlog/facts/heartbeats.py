@@ -18,7 +18,6 @@ from twinlog.formats.mm2.records import Heartbeat
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.policy.state_topics import is_known_heartbeats
-from twinlog.topics.discovery import remote_name
 
 # The copied heartbeats may end with transaction markers, and heartbeats of several flows may share the topic.
 LOOK_BACK = 50
@@ -114,7 +113,7 @@ def own_heartbeats(flow: FlowSettings, source: ClusterReader, topics: Iterable[s
 
 def copied_heartbeats(flow: FlowSettings, target: ClusterReader, topics: Iterable[str]) -> frozenset[str]:
     """Return the same without the source, by the content of the copies."""
-    return _sure(flow, target, {topic: remote_name(flow, topic) for topic in topics})
+    return _sure(flow, target, {topic: flow.remote_name(topic) for topic in topics})
 
 
 def _sure(flow: FlowSettings, cluster: ClusterReader, names: Mapping[str, str]) -> frozenset[str]:

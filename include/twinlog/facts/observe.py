@@ -23,7 +23,7 @@ from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag, waiting_
 from twinlog.facts.topic import Side, TopicFacts, TopicSide, drift_of, topic_columns
 from twinlog.facts.undecided import Holders, undecided_partitions, who_holds
 from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, remote_name, without
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, without
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 from twinlog.topics.starts import first_records
 
@@ -145,7 +145,7 @@ def _topics(discovery: Discovery, read: _Read) -> Iterator[TopicFacts]:
         yield _topic(it, read)
     described, hidden = {it.topic for it in discovery.topics}, Unknown("it cannot be described")
     for name in sorted({it.topic for it in discovery.problems if it.blocking} - described):
-        remote, missing = remote_name(read.snapshot.flow, name), Total(0, hidden.why)
+        remote, missing = read.snapshot.flow.remote_name(name), Total(0, hidden.why)
         yield TopicFacts(name, remote, 0, missing, hidden, hidden, unseen=1, blocked=True)
 
 

@@ -21,7 +21,7 @@ from twinlog.policy.replication import ReplicationPolicy
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps
-from twinlog.topics.discovery import Discovery, ProblemCode, remote_name
+from twinlog.topics.discovery import Discovery, ProblemCode
 from twinlog.topics.reverse_flows import maps_home, read_reverse_state
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import listed
@@ -264,7 +264,7 @@ def _unread(
     counts = {topic.topic: topic.partition_count for topic in discovery.topics}
     for it in wanted - found:
         if it.topic in problems and it.partition < counts.get(it.topic, it.partition + 1):
-            remote = TopicPartition(remote_name(flow, it.topic), it.partition)
+            remote = TopicPartition(flow.remote_name(it.topic), it.partition)
             yield it, Route(remote, None, None, trouble=problems[it.topic])
 
 

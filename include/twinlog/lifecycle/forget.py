@@ -32,7 +32,6 @@ from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import Stored, forgotten, piece, progress
 from twinlog.state.ledger import Ledger, latest_or_empty, read_behind_fence, read_ledger, write_ledger
 from twinlog.state.progress import read_progress, stored_segments
-from twinlog.topics.discovery import remote_name
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import how_to_go_on, why_suspended
 
@@ -165,7 +164,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
         )
         raise _refused(flow, topic, why, f"check {flow.source.alias}.bootstrap.servers")
     # If only progress knows a topic, as MM2's, its copy has the name that the policy gives.
-    remotes = tuple(dict.fromkeys(it.remote_topic for it in incarnations)) or (remote_name(flow, topic),)
+    remotes = tuple(dict.fromkeys(it.remote_topic for it in incarnations)) or (flow.remote_name(topic),)
     if topic not in _missing(clusters.source, [topic]):
         raise _refused(flow, topic, f"{flow.source.alias} has it", _NOT_YET)
     if there := sorted(set(remotes) - _missing(clusters.target, remotes)):

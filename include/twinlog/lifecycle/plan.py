@@ -15,7 +15,7 @@ from twinlog.formats.ledger.topics import DeletedTopic, Gap, LeaderEpoch, Rebuil
 from twinlog.kafka_types import OfIncarnation, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
 from twinlog.state.ledger import Ledger, of_partition
-from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode, remote_name
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _deletions(
         if after is not None
         and it.topic in gone
         and it.topic not in ledger.pauses
-        and it.remote_topic == remote_name(flow, it.topic)
+        and it.remote_topic == flow.remote_name(it.topic)
         and now_ms - it.first_seen_ms >= after
         and _same_cluster(discovery, ledger, it.topic)
     )

@@ -27,7 +27,7 @@ from twinlog.lifecycle.rebuild_plan import RebuildPlan
 from twinlog.lifecycle.records import beginning, current_incarnation, noted
 from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, perform, silent, skipped
 from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger, write_ledger
-from twinlog.topics.discovery import DiscoveredTopic, Discovery, remote_name
+from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.pauses import why_paused, why_suspended
 from twinlog.topics.plan import clamped, creation_configs, excluded_configs
@@ -53,10 +53,10 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
     other writers: they may have begun after the rebuild was recorded. Raises it also if the record names a topic that
     is no copy of its own: others may write to the ledger.
     """
-    if begun.remote_topic != remote_name(flow, begun.topic):
+    if begun.remote_topic != flow.remote_name(begun.topic):
         raise TerminalError(
             f"the ledger wants {begun.remote_topic} deleted on {flow.target.alias} for a rebuild of {begun.topic},"
-            f" whose copy is {remote_name(flow, begun.topic)}",
+            f" whose copy is {flow.remote_name(begun.topic)}",
             hint=f"nothing is deleted; find out who writes to {flow.ledger_topic}, then twinlog topics rebuild again",
             code=rebuild_plan.REFUSED,
             topic=begun.topic,

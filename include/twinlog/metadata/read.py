@@ -18,7 +18,6 @@ from twinlog.metadata.scram_plan import plan_quotas, plan_scram
 from twinlog.metadata.subjects import Subject
 from twinlog.metadata.values import ChangeKind, Part
 from twinlog.state.ledger import Ledger, why_not_own
-from twinlog.topics.discovery import remote_name
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import copied_names
 
@@ -103,7 +102,7 @@ class _Asking:
 def _configs(
     flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _Asking
 ) -> TopicConfigState:
-    remote = {topic: remote_name(flow, topic) for topic in topics}
+    remote = {topic: flow.remote_name(topic) for topic in topics}
     there = clusters.target.describe_topics(remote.values()).found
     remote = {topic: name for topic, name in remote.items() if name in there}
     source, target = clusters.source.topic_configs(remote), clusters.target.topic_configs(remote.values())

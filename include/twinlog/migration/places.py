@@ -19,7 +19,6 @@ from twinlog.topics.discovery import (
     DiscoveredTopic,
     Discovery,
     ProblemCode,
-    remote_name,
 )
 from twinlog.topics.discovery_rules import decide
 from twinlog.topics.snapshot import read_source, read_target
@@ -107,7 +106,7 @@ def places(
             if topics is None or one.topic in topics:
                 why = one.message, one.hint or TRY_AGAIN
                 refused.append(
-                    refusal_of(one.topic, remote_name(flow, one.topic), number, its.get(number), *why)
+                    refusal_of(one.topic, flow.remote_name(one.topic), number, its.get(number), *why)
                 )
     return wanted, refused
 

@@ -27,7 +27,7 @@ from twinlog.judge.at_risk import TopicAtRisk, of_the_last_day, topics_at_risk
 from twinlog.monitoring.readiness import Readiness, readiness
 from twinlog.monitoring.stopped import StoppedCopy, still_stopped
 from twinlog.state.seats import Member, read_seats, shown
-from twinlog.topics.discovery import Orphan, Problem, ProblemCode, remote_name, waiting_for_a_person
+from twinlog.topics.discovery import Orphan, Problem, ProblemCode, waiting_for_a_person
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -263,7 +263,7 @@ def _stopped(
     return tuple(
         StoppedTopic(
             it.topic,
-            remote_name(flow, it.topic),
+            flow.remote_name(it.topic),
             counts.get(it.topic),
             it.code,
             it.message,

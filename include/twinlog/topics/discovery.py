@@ -268,11 +268,6 @@ def without(discovery: Discovery, refused: Mapping[TopicPartition, TwinlogError]
     )
 
 
-def remote_name(flow: FlowSettings, topic: str) -> str:
-    """Return the name of the copy of `topic` on the target."""
-    return flow.remote_name(topic)
-
-
 def refuse_unknown_topics(
     discovery: Discovery,
     topics: Iterable[str] | None,

@@ -25,7 +25,6 @@ from twinlog.topics.discovery import (
     RemoteTopic,
     SourceState,
     TargetState,
-    remote_name,
 )
 from twinlog.topics.incarnations import differ, incarnation_problems, orphans, registry_problems
 from twinlog.topics.pauses import why_paused, why_suspended
@@ -93,7 +92,7 @@ def _topic(
     *,
     blocked: bool,
 ) -> DiscoveredTopic:
-    remote = remote_name(flow, described.name)
+    remote = flow.remote_name(described.name)
     topic_id = _identity(ledger, described)
     return DiscoveredTopic(
         topic=described.name,
@@ -166,7 +165,7 @@ def _refused(flow: FlowSettings, source: SourceState, target: TargetState) -> It
     for topic, error in source.topics.refused.items():
         yield _from_error(ProblemCode.SOURCE_REFUSED, topic, error)
     for topic in source.topics.found:
-        refused = target.topics.refused.get(remote_name(flow, topic))
+        refused = target.topics.refused.get(flow.remote_name(topic))
         if refused is not None and refused.code != NO_SUCH_TOPIC:
             yield _from_error(ProblemCode.TARGET_REFUSED, topic, refused)
 
@@ -178,13 +177,13 @@ def _other_logs(flow: FlowSettings, other_logs: Mapping[str, Witness]) -> Iterab
             topic,
             f"{topic}-{it.partition} on {flow.source.alias} has another record at upstream offset {it.upstream} than"
             f" was copied from there: the topic was deleted and created again",
-            f"its copy {remote_name(flow, topic)} holds the earlier records and stays as it is; `twinlog topics rebuild"
+            f"its copy {flow.remote_name(topic)} holds the earlier records and stays as it is; `twinlog topics rebuild"
             f" --topic {topic}` copies it anew",
         )
 
 
 def _name_clashes(flow: FlowSettings, source: SourceState) -> Iterable[Problem]:
-    by_remote = grouped((remote_name(flow, topic), topic) for topic in sorted(source.topics.found))
+    by_remote = grouped((flow.remote_name(topic), topic) for topic in sorted(source.topics.found))
     for remote, topics in by_remote.items():
         for topic in topics if len(topics) > 1 else ():
             yield Problem(
@@ -202,7 +201,7 @@ def _names_refused(flow: FlowSettings, source: SourceState, target: TargetState)
     """
     alike = {name.replace(".", "_"): name for name in target.names}
     for topic in source.topics.found:
-        remote = remote_name(flow, topic)
+        remote = flow.remote_name(topic)
         if remote in target.topics.found:
             continue
         if len(remote) > LONGEST_TOPIC:
@@ -223,7 +222,7 @@ def _names_refused(flow: FlowSettings, source: SourceState, target: TargetState)
 
 def _fewer_partitions(flow: FlowSettings, source: SourceState, target: TargetState) -> Iterable[Problem]:
     for topic, described in source.topics.found.items():
-        remote = target.topics.found.get(remote_name(flow, topic))
+        remote = target.topics.found.get(flow.remote_name(topic))
         if (
             remote is None
             or len(remote.partitions) >= len(described.partitions)

@@ -21,7 +21,6 @@ from twinlog.topics.discovery import (
     ProblemCode,
     SourceState,
     TargetState,
-    remote_name,
 )
 
 SCHEMAS = "_schemas"
@@ -108,7 +107,7 @@ def incarnation_problems(
             ProblemCode.STRANGE_REBUILD,
             it.topic,
             f"the ledger wants {it.remote_topic} deleted on {flow.target.alias} for a rebuild of {it.topic}, whose"
-            f" copy is {remote_name(flow, it.topic)}: it is not obeyed, {it.topic} is copied as before",
+            f" copy is {flow.remote_name(it.topic)}: it is not obeyed, {it.topic} is copied as before",
             f"find out who writes to {flow.ledger_topic} (it says {it.by}); `twinlog topics rebuild` takes its place",
         )
 
@@ -135,7 +134,7 @@ def registry_problems(flow: FlowSettings, source: SourceState) -> Iterator[Probl
     """Report what a schema registry on the target has to be told (docs/topics.md)."""
     if SCHEMAS not in source.topics.found:
         return
-    remote = remote_name(flow, SCHEMAS)
+    remote = flow.remote_name(SCHEMAS)
     if remote != SCHEMAS:
         yield Problem(
             ProblemCode.SCHEMAS_RENAMED,
@@ -182,7 +181,7 @@ def _orphans(
 def _source_incarnation(
     flow: FlowSettings, source: SourceState, topic: str, known: Incarnation
 ) -> Iterable[Problem]:
-    alias, remote = flow.source.alias, remote_name(flow, topic)
+    alias, remote = flow.source.alias, flow.remote_name(topic)
     seen = source.topics.found[topic].topic_id
     if differ(known.source_cluster_id, source.cluster_id):
         return [
@@ -220,7 +219,7 @@ def _copied_incarnation(
     A copy made anew holds the records to come, and lacks those copied before: progress outlives the copy, and MM2
     continues from there without a word.
     """
-    remote, alias = remote_name(flow, topic), flow.target.alias
+    remote, alias = flow.remote_name(topic), flow.target.alias
     advice = f"`twinlog topics rebuild --topic {topic}` copies it anew from the first record left; or exclude the topic"
     if known.remote_topic != remote:
         yield Problem(

@@ -28,7 +28,7 @@ from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
-from twinlog.topics.discovery import SourceState, TargetState, remote_name
+from twinlog.topics.discovery import SourceState, TargetState
 
 _PARTITIONS = 4
 """Partitions of a topic that are looked at until one tells."""
@@ -66,7 +66,7 @@ def other_logs(
     found = {}
     for topic in unidentified(source, ledger):
         life = ledger.incarnations[topic]
-        changed = bool(flow.chain_of(topic, remote_name(flow, topic)))
+        changed = bool(flow.chain_of(topic, flow.remote_name(topic)))
         for partition in list(_copied(topic, life.topic_id, maps))[:_PARTITIONS]:
             at, copy = TopicPartition(topic, partition), TopicPartition(life.remote_topic, partition)
             known = _open(maps, SourceIncarnation(topic, life.topic_id, partition))

@@ -28,7 +28,6 @@ from twinlog.topics.discovery import (
     Problem,
     SourceState,
     TargetState,
-    remote_name,
 )
 from twinlog.topics.discovery_rules import decide
 from twinlog.topics.left_behind import left_behind
@@ -108,7 +107,7 @@ def read_source(
 
 def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str]) -> TargetState:
     """Read the copies of `topics` (names on the source) from the target, if they exist."""
-    remote = cluster.describe_topics(remote_name(flow, topic) for topic in topics)
+    remote = cluster.describe_topics(flow.remote_name(topic) for topic in topics)
     return TargetState(
         cluster_id=cluster.cluster_id(),
         brokers=cluster.broker_count(),

@@ -225,13 +225,12 @@ def _whose(
     A ledger that this user may not read is not judged here: the permissions report it.
     """
     from twinlog.state.ledger import read_ledger, require_own
-    from twinlog.topics.discovery import remote_name
     from twinlog.topics.reverse_flows import unknown_ledgers
 
     with suppress(ClusterRefused):
         ledger = read_ledger(flow, clusters.target)
         require_own(flow, ledger, source_id, target_id)
-        if any(remote_name(flow, name) == name for name in names.topics):
+        if any(flow.remote_name(name) == name for name in names.topics):
             yield from unknown_ledgers(flow, clusters)
 
 

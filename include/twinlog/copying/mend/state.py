@@ -27,7 +27,6 @@ from twinlog.logs.log_state import LogState
 from twinlog.logs.partition_reader import Block, PartitionReader
 from twinlog.offsets.segments import MapSegment
 from twinlog.protocol.brokers import Brokers
-from twinlog.topics.discovery import remote_name
 
 _FETCH_BYTES = 1 << 20
 
@@ -53,7 +52,7 @@ def _in_copy(flow: FlowSettings, target: Brokers, lost: LostProgress, seen: MapS
 
     Return EITHER if the records are open too, or if there are none.
     """
-    copy = TopicPartition(remote_name(flow, lost.topic), lost.partition)
+    copy = TopicPartition(flow.remote_name(lost.topic), lost.partition)
     runs = [run for piece in seen.written_by(lost.producer_id) for run in piece.runs]
     if not runs or copy in find_hanging(target, [copy], {lost.producer_id}).open:
         return Outcome.EITHER

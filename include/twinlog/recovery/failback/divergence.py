@@ -33,7 +33,6 @@ from twinlog.topics.discovery import (
     DiscoveredPartition,
     DiscoveredTopic,
     ProblemCode,
-    remote_name,
 )
 from twinlog.topics.incarnations import differ, no_longer_copied
 from twinlog.topics.other_writers import OtherWriters, read_other_writers
@@ -214,7 +213,7 @@ def _unseen(snapshot: FlowSnapshot) -> tuple[str, ...]:
 def brings_home(reverse: FlowSettings, topic: DiscoveredTopic | Incarnation) -> bool:
     """Say whether the reverse flow copies what is in the copy into the topic itself.  Pure."""
     chosen = reverse.why_left_out(topic.remote_topic) is None
-    return chosen and remote_name(reverse, topic.remote_topic) == topic.topic
+    return chosen and reverse.remote_name(topic.remote_topic) == topic.topic
 
 
 class _Look:
