@@ -236,9 +236,5 @@ def _without_loopback(
     markers = {at for at in unsure if not read.get(at) or read[at][0].offset >= found[at].end}
     others = unsure - markers
     wrote = read_other_writers(flow, clusters, discovery).loopback if others else {}
-    loopback = {at for at in others if at in wrote and wrote[at].touch(*_bounds(found[at]))[0]}
+    loopback = {at for at in others if at in wrote and wrote[at].touches(found[at].start, found[at].end)}
     return {at: it for at, it in found.items() if at not in markers | loopback}
-
-
-def _bounds(it: DeletedEarly) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([it.start]), np.array([it.end])

@@ -34,6 +34,7 @@ OUR_TOPICS = "mm2-"
 """Beginning of the names of all topics in which flows keep their state, but for checkpoints."""
 
 WAITS = "waits for profile promoted"
+NOT_OURS = "the ledger says that twinlog made it, but this flow makes no such ACL: not revoked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,9 @@ class AclScope:
         if prefix and not covered.copies and binding.permission == "ALLOW":
             return Brought(reason="the flow has no topic with this prefix")
         remote = self._remote(prefix)
-        if prefix and not covered.copies and remote != prefix and self._names_copies(prefix):
+        # If all names with this prefix came from the target, a DENY brought back would add an alias each time.
+        came_from = self.flow.policy.topic_source(f"{prefix}x")
+        if prefix and not covered.copies and remote != prefix and came_from == self.flow.target.alias:
             return Brought(reason=f"it is about copies from {self.flow.target.alias}")
         together = replace(binding, pattern="PREFIXED", name=remote) if remote else binding
         if covered.together and not (binding.permission == "ALLOW" and self._reaches_state(together)):
@@ -166,10 +169,6 @@ class AclScope:
         return binding.operation not in READING["TOPIC"].values() and any(
             self.flow.policy.checkpoints_topic(alias).startswith(prefix) for alias in aliases
         )
-
-    def _names_copies(self, prefix: str) -> bool:
-        """Say whether all names with this prefix came from the target: a DENY brought back adds an alias each time."""
-        return self.flow.policy.topic_source(f"{prefix}x") == self.flow.target.alias
 
     def _under(self, prefix: str) -> Covered:
         """Find the topics under a prefix, once per prefix: many users have an ACL on the same one."""
@@ -238,18 +237,23 @@ def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) 
     wanted, left_out, drift = _wanted(scope, state.source)
     gone = (remembered - wanted - _reading(flow, state)) & there
     stale = sorted(it for it in gone if scope.could_make(it))
+    # If the source lost all of its ACLs at once, it is more likely broken than tidied up.
     emptied = bool(stale) and not state.source
+    broken = f"{flow.source.alias} shows no ACL at all: nothing is revoked on {flow.target.alias}"
     revoked = [] if mm2 or emptied else stale
     return Part(
         changes=(
-            *(AclChange(binding, add=True) for binding in sorted(wanted - there, key=_deny_first)),
+            *(
+                AclChange(binding, add=True)
+                for binding in sorted(wanted - there, key=lambda it: (it.permission == "ALLOW", it))
+            ),
             *(AclChange(binding, add=False) for binding in revoked if binding.permission == "ALLOW"),
             *(AclChange(binding, add=False) for binding in revoked if binding.permission == "DENY"),
         ),
         drift=(
             *drift,
-            *(_emptied(flow, binding) for binding in stale if emptied),
-            *(_not_ours(binding) for binding in sorted(gone - set(stale))),
+            *(_kept(binding, broken) for binding in stale if emptied),
+            *(_kept(binding, NOT_OURS) for binding in sorted(gone - set(stale))),
         ),
         agreed=tuple(GoneAcl(binding) for binding in sorted(remembered - wanted - there)),
         left_out=tuple(left_out),
@@ -288,7 +292,10 @@ def _wanted(
         brought = scope.bring(binding)
         strange = next(not_understood(binding), "") if brought.bindings else ""
         if strange or brought.refused:
-            drift.append(_not_sent(binding, strange or brought.reason))
+            why = f"{strange or brought.reason}; not sent"
+            drift.append(
+                Drift(ChangeKind.ACL, binding.resource, binding.right, binding.permission, None, why)
+            )
         elif brought.bindings:
             wanted.update(brought.bindings)
         else:
@@ -305,32 +312,8 @@ def _reading(flow: FlowSettings, state: AclState) -> set[AclBinding]:
     return _wanted(AclScope(standby, state.topics), state.source)[0]
 
 
-def _not_sent(binding: AclBinding, why: str) -> Drift:
-    return Drift(
-        ChangeKind.ACL, binding.resource, binding.right, binding.permission, None, f"{why}; not sent"
-    )
-
-
-def _deny_first(binding: AclBinding) -> tuple[bool, AclBinding]:
-    return binding.permission == "ALLOW", binding
-
-
-def _not_ours(binding: AclBinding) -> Drift:
-    """Keep an ACL that the ledger calls twinlog's own, and that the flow does not make."""
-    why = "the ledger says that twinlog made it, but this flow makes no such ACL: not revoked"
+def _kept(binding: AclBinding, why: str) -> Drift:
     return Drift(ChangeKind.ACL, binding.resource, binding.right, None, binding.permission, why)
-
-
-def _emptied(flow: FlowSettings, binding: AclBinding) -> Drift:
-    """Keep the copies' ACLs if the source lost all of its own at once: it is more likely broken than tidied up."""
-    return Drift(
-        ChangeKind.ACL,
-        binding.resource,
-        binding.right,
-        None,
-        binding.permission,
-        f"{flow.source.alias} shows no ACL at all: nothing is revoked on {flow.target.alias}",
-    )
 
 
 def _broad(flow: FlowSettings, state: AclState, new: Sequence[AclBinding]) -> Iterable[str]:

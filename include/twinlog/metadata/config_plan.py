@@ -107,7 +107,8 @@ def _judge(topic: _Topic) -> Iterator[_Judged]:
             if wanted is not None:
                 yield _unknown(topic, name)
             continue
-        there = _own_value(topic.there[name])
+        entry = topic.there[name]
+        there = entry.value if entry.source is ConfigSource.TOPIC else None
         match three_way(wanted, there, remembered):
             case ThreeWay.AGREED:
                 if remembered != wanted:
@@ -116,10 +117,6 @@ def _judge(topic: _Topic) -> Iterator[_Judged]:
                 yield _kept(topic, name, there, remembered)
             case _ if name not in forgotten:
                 yield ConfigChange(topic.name, name, there, wanted)
-
-
-def _own_value(entry: ConfigValue) -> str | None:
-    return entry.value if entry.source is ConfigSource.TOPIC else None
 
 
 def _unknown(topic: _Topic, name: str) -> Refusal:

@@ -22,18 +22,12 @@ class Spans:
     @classmethod
     def downstream_of(cls, maps: Iterable[OffsetMap]) -> Spans:
         """Return the downstream offsets that these maps know to have been written."""
-        known = list(maps)
-        firsts = np.concatenate([cls().firsts, *(it.downstream for it in known)])
-        ends = np.concatenate([cls().ends, *(it.downstream + it.length for it in known)])
-        return cls._joined(firsts, ends)
+        return cls._of((it.downstream, it.downstream + it.length) for it in maps)
 
     @classmethod
     def upstream_of(cls, maps: Iterable[OffsetMap]) -> Spans:
         """Return the upstream offsets that these maps know to have been copied."""
-        known = list(maps)
-        firsts = np.concatenate([cls().firsts, *(it.upstream for it in known)])
-        ends = np.concatenate([cls().ends, *(it.upstream + it.length for it in known)])
-        return cls._joined(firsts, ends)
+        return cls._of((it.upstream, it.upstream + it.length) for it in maps)
 
     @classmethod
     def between(cls, first: int, end: int) -> Spans:
@@ -43,11 +37,12 @@ class Spans:
     @classmethod
     def joined(cls, spans: Iterable[Spans]) -> Spans:
         """Return the offsets that lie in any of these."""
-        known = list(spans)
-        return cls._joined(
-            np.concatenate([cls().firsts, *(it.firsts for it in known)]),
-            np.concatenate([cls().ends, *(it.ends for it in known)]),
-        )
+        return cls._of((it.firsts, it.ends) for it in spans)
+
+    @classmethod
+    def _of(cls, bounds: Iterable[tuple[Column, Column]]) -> Spans:
+        known = list(bounds)
+        return cls._joined(*map(np.concatenate, zip(*known, strict=True))) if known else cls()
 
     @classmethod
     def _joined(cls, firsts: Column, ends: Column) -> Spans:
@@ -83,6 +78,10 @@ class Spans:
             return np.zeros(len(firsts), bool)
         index = np.searchsorted(self.firsts, ends, side="left") - 1
         return (index >= 0) & (self.ends[index] > firsts)
+
+    def touches(self, first: int, end: int) -> bool:
+        """Say whether offsets from `first` to `end` overlap one of these."""
+        return bool(self.touch(np.array([first]), np.array([end]))[0])
 
     def has(self, offset: int) -> bool:
         """Say whether an offset lies in one of these."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from twinlog.schemas.values import OTHER_CONTEXT, Holdings, Mode, Subject, Version
@@ -282,33 +284,24 @@ def in_order(
     The second result is what refers to itself in a circle.  Pure.
     """
     by_name = {(it.subject, it.version): it for it in missing}
-    numbers: dict[str, list[int]] = {}
-    for subject, number in sorted(by_name):
-        numbers.setdefault(subject, []).append(number)
-    waits: dict[tuple[str, int], set[tuple[str, int]]] = {key: set() for key in by_name}
-    for subject, found in numbers.items():
-        for earlier, later in pairwise(found):
-            waits[subject, later].add((subject, earlier))
-    for key, it in by_name.items():
-        waits[key] |= {
-            (one.subject, one.version)
-            for one in it.what.schema.references
-            if (one.subject, one.version) in by_name
-        }
-    followers: dict[tuple[str, int], list[tuple[str, int]]] = {}
-    for key, before in waits.items():
-        for one in before:
-            followers.setdefault(one, []).append(key)
-    ready = [(by_name[key].id, key) for key, before in waits.items() if not before]
-    heapq.heapify(ready)
+    waits = {
+        key: {(one.subject, one.version) for one in it.what.schema.references} & by_name.keys()
+        for key, it in by_name.items()
+    }
+    for earlier, later in pairwise(sorted(by_name)):
+        if earlier[0] == later[0]:
+            waits[later].add(earlier)
+    sorter = TopologicalSorter(waits)
+    with suppress(CycleError):  # what is no part of a circle, and waits for none, can still be ordered
+        sorter.prepare()
+    ready: list[tuple[int, tuple[str, int]]] = []
     ordered: list[Registration] = []
-    while ready:
+    while sorter.is_active():
+        for key in sorter.get_ready():
+            heapq.heappush(ready, (by_name[key].id, key))
         _, key = heapq.heappop(ready)
         ordered.append(by_name.pop(key))
-        for one in followers.get(key, ()):
-            waits[one].discard(key)
-            if not waits[one]:
-                heapq.heappush(ready, (by_name[one].id, one))
+        sorter.done(key)
     return tuple(ordered), tuple(by_name.values())
 
 

@@ -18,7 +18,6 @@ from twinlog.spark.request import (
     FailoverRequest,
     OnStart,
     Request,
-    Running,
 )
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
 
@@ -47,11 +46,7 @@ class Result(Protocol):
         """Return the result as JSON."""
 
 
-def _nobody(_runner: Running) -> None:
-    """Ignore a runner that ends with this process."""
-
-
-def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = _nobody) -> Result:
+def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = lambda _: None) -> Result:
     """Load the configuration, open a session on `master` and run the step, which alone is imported.
 
     `on_start` is called with the jobs that can be cancelled, before the first one.  Raises ConfigError for a wrong file

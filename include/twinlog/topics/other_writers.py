@@ -70,16 +70,17 @@ def read_other_writers(
     home = {it.topic: it for it in topics if it.remote_topic != it.topic and it.remote is not None}
     back = _ways_home(ways, {it.remote_topic: it for it in home.values()})
     written: defaultdict[TopicPartition, list[Spans]] = defaultdict(list)
-    for at, others in (*_other_flows(flow, clusters.target, copies).items(), *_taken_from(back).items()):
-        written[at].append(others)
-    for at, exported in _exported_from(ways, home.values()):
-        written[at].append(exported)
+    # Producers of the target wrote what came home.
+    came = ((TopicPartition(remote, it), Spans.upstream_of(maps)) for (_, remote, it), maps in back.items())
+    others = _other_flows(flow, clusters.target, copies)
+    for at, spans in (*others.items(), *came, *_exported_from(ways, home.values())):
+        written[at].append(spans)
     brought = {
         TopicPartition(topic, number): Spans.downstream_of(maps) for (topic, _, number), maps in back.items()
     }
     return OtherWriters(
         {**_loopback(ways, same), **brought},
-        {at: Spans.joined(spans) for at, spans in written.items()},
+        {at: Spans.joined(several) for at, several in written.items()},
         # The source's own producers write to the topics to which a flow brings records home.
         same
         | (frozenset(it.remote_topic for it in home.values()) if flow.homes is not None else frozenset()),
@@ -108,13 +109,6 @@ def _ways_home(
             if led_to.get((life.topic, life.topic_id)) == topic.topic:
                 found[topic.topic, topic.remote_topic, life.partition].append(packed.open())
     return found
-
-
-def _taken_from(back: Mapping[tuple[str, str, int], list[OffsetMap]]) -> Mapping[TopicPartition, Spans]:
-    """Return the records of copies that came home: producers of the target wrote them."""
-    return {
-        TopicPartition(remote, number): Spans.upstream_of(maps) for (_, remote, number), maps in back.items()
-    }
 
 
 def _exported_from(
@@ -147,10 +141,15 @@ def other_writers(
         alias = source_of_ledger(name)
         if alias is None or name == flow.ledger_topic:
             continue
-        found_here = _incarnations(clusters.target, name)
-        if found_here is None:
+        try:
+            found_here = ledger_in(clusters.target, name).every_incarnation
+        except (ClusterRefused, FormatError):
             found += [] if named else [f"whoever {name} tells of, which cannot be read"]
-        elif any(_goes_into(it, remote_topic, remote_topic_id) for it in found_here):
+            continue
+        if any(
+            it.remote_topic == remote_topic and not differ(it.remote_topic_id, remote_topic_id)
+            for it in found_here
+        ):
             found.append(f"the flow {alias}->{flow.target.alias}")
     return tuple(found)
 
@@ -181,17 +180,6 @@ def _reverse_writers(
         yield f"whoever the ledgers on {here} tell of, of which one cannot be read: {error.message}"
     for it in gone_reverse_flows(clusters, read_ledger(flow, clusters.target).reverse_flows):
         yield f"producers of {there}: the flow from there, whose ledger {it.ledger_topic} was deleted from {here}"
-
-
-def _incarnations(cluster: ClusterReader, ledger_topic: str) -> tuple[Incarnation, ...] | None:
-    try:
-        return ledger_in(cluster, ledger_topic).every_incarnation
-    except (ClusterRefused, FormatError):
-        return None
-
-
-def _goes_into(life: Incarnation, remote_topic: str, remote_topic_id: str) -> bool:
-    return life.remote_topic == remote_topic and not differ(life.remote_topic_id, remote_topic_id)
 
 
 def _loopback(ways: Iterable[ReverseState], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:

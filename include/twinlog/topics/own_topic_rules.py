@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.cluster.values import Answers, ConfigValue, TopicDescription
+from twinlog.cluster.values import Answers, ConfigValue, TopicDescription, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.state.internal_topics import (
@@ -44,7 +44,8 @@ def check_cleanup(
     if topic.name not in configs.found:
         return ()
     policy = configs.found[topic.name]["cleanup.policy"].value
-    if policy == COMPACT or topic.keeps_all or (topic.cut and _nothing_expires(configs.found[topic.name])):
+    expires_not = all(value_of(configs.found[topic.name], name) == it for name, it in CUT_BY_OFFSET.items())
+    if policy == COMPACT or topic.keeps_all or (topic.cut and expires_not):
         return ()
     message = f"topic {topic.name} on {flow.target.alias} has cleanup.policy={policy}, so its records expire"
     hint = f"set cleanup.policy={COMPACT} on it"
@@ -53,13 +54,9 @@ def check_cleanup(
     return (f"{message}; {hint}",)
 
 
-def _nothing_expires(configs: Mapping[str, ConfigValue]) -> bool:
-    return all(name in configs and configs[name].value == value for name, value in CUT_BY_OFFSET.items())
-
-
 def lacking(topic: InternalTopic, state: InternalState) -> Mapping[str, str]:
     """Return the settings its readers depend on that a topic lacks, being of an earlier release or of MM2."""
-    kept = state.configs.found.get(topic.name, {}).get(DELETE_RETENTION)
-    if topic.keeps_all or kept is None or kept.value is None or int(kept.value) >= TOMBSTONES_KEPT_MS:
+    kept = value_of(state.configs.found.get(topic.name, {}), DELETE_RETENTION)
+    if topic.keeps_all or kept is None or int(kept) >= TOMBSTONES_KEPT_MS:
         return {}
     return {DELETE_RETENTION: str(TOMBSTONES_KEPT_MS)}

@@ -111,7 +111,9 @@ def plan(
     Raises TerminalError `cleanup-policy` if a vital internal topic would lose its records.
     """
     internal_changes, internal_notes = plan_internal(flow, discovery.target_brokers, internal)
-    looks = _looks(flow, ledger)
+    # MM2 looks for new topics and partitions at its start, whatever `refresh.topics` says.  The cycle in which no topic
+    # is recorded yet counts as the start of its connector.
+    looks = flow.refresh_topics or not ledger.incarnations
     free = [topic for topic in discovery.topics if not topic.blocked]
     # A topic whose copy exists is copied, no matter who created the copy, so its incarnation is recorded.
     unheeded = {
@@ -126,7 +128,11 @@ def plan(
         changes=(
             *internal_changes,
             *(_creation(flow, topic, factor, configs.found[topic.topic]) for topic in known),
-            *(_growth(topic) for topic in wanted if looks and _too_small(topic)),
+            *(
+                Change(ChangeKind.GROW, it.remote_topic, it.partition_count, topic=it.topic)
+                for it in wanted
+                if looks and it.remote is not None and it.remote.partitions < it.partition_count
+            ),
         ),
         refused=tuple(
             _without_settings(flow, topic.remote_topic, error)
@@ -242,18 +248,6 @@ def _first_seen(topic: DiscoveredTopic, ledger: Ledger) -> SeenTopic | None:
     return SeenTopic(topic.topic, topic.topic_id, topic.remote_topic, known.since_ms, known.number)
 
 
-def _growth(topic: DiscoveredTopic) -> Change:
-    return Change(ChangeKind.GROW, topic.remote_topic, topic.partition_count, topic=topic.topic)
-
-
-def _looks(flow: FlowSettings, ledger: Ledger) -> bool:
-    """Say whether to look for new topics and partitions: MM2 does so at its start, whatever `refresh.topics` says.
-
-    The first cycle of a flow counts as the start of MM2's connector: the cycle in which no topic is recorded yet.
-    """
-    return flow.refresh_topics or not ledger.incarnations
-
-
 def _unheeded_note(topics: Sequence[DiscoveredTopic]) -> Iterable[str]:
     if topics:
         names = ", ".join(it.topic for it in topics[:3]) + (", ..." if len(topics) > 3 else "")
@@ -267,10 +261,6 @@ def _no_ids_note(flow: FlowSettings, discovery: Discovery) -> Iterable[str]:
             f"{flow.source.alias} gives topics no ids, as Kafka before 2.8: whether {nameless[0]}"
             f"{and_more(len(nameless))} was deleted and created again is told by its records"
         )
-
-
-def _too_small(topic: DiscoveredTopic) -> bool:
-    return topic.remote is not None and topic.remote.partitions < topic.partition_count
 
 
 def _internal_creation(topic: InternalTopic, brokers: int) -> Change:

@@ -170,7 +170,8 @@ def read_reverse_states(
     # Read the ledgers again after the maps, so that every incarnation that has a map is known.
     found = [it for it in reverse_ledgers(flow, clusters) if it.alias in maps]
     kept = [it for it in found if it.records or maps[it.alias] or maps[it.alias].broken]
-    ids = _topic_ids(clusters, [it.ledger_topic for it in kept])
+    described = clusters.source.describe_topics([it.ledger_topic for it in kept]).found
+    ids = {name: it.topic_id for name, it in described.items()}
     return tuple(
         ReverseState(
             it.alias,
@@ -249,11 +250,6 @@ def _current(maps: Maps[PackedMap], ledger: Ledger, copies: Mapping[str, str]) -
         {life: packed for life, packed in maps.items() if (life.topic, life.topic_id) not in outlived},
         {life: why for life, why in maps.broken.items() if (life.topic, life.topic_id) not in outlived},
     )
-
-
-def _topic_ids(clusters: Clusters, names: Collection[str]) -> Mapping[str, str]:
-    found = clusters.source.describe_topics(names).found
-    return {name: described.topic_id for name, described in found.items()}
 
 
 def gone_reverse_flows(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tuple[ReverseFlow, ...]:

@@ -159,7 +159,9 @@ def acl_lines(findings: Iterable[Finding], clusters: Mapping[str, ClusterSetting
     return tuple(
         _acl_line(clusters[alias], kind, pattern, operations, sorted(names))
         for (alias, kind, pattern), by_name in grants.items()
-        for operations, names in _by_operations(by_name).items()
+        for operations, names in grouped(
+            (tuple(sorted(them)), name) for name, them in by_name.items()
+        ).items()
     )
 
 
@@ -307,15 +309,12 @@ def _writing_on_the_source(flow: FlowSettings) -> Iterator[Need]:
 
 
 def _judged(need: Need, rights: Rights) -> Finding:
-    missing = tuple(operation for operation in need.operations if operation in rights.denied)
-    unknown = tuple(
-        operation for operation in need.operations if operation not in rights.denied | rights.granted
+    told = rights.denied | rights.granted
+    return Finding(
+        need,
+        tuple(it for it in need.operations if it in rights.denied),
+        tuple(it for it in need.operations if it not in told),
     )
-    return Finding(need, missing, unknown)
-
-
-def _by_operations(by_name: Mapping[str, set[str]]) -> dict[tuple[str, ...], list[str]]:
-    return grouped((tuple(sorted(operations)), name) for name, operations in by_name.items())
 
 
 def _acl_line(

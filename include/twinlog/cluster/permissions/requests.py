@@ -47,13 +47,12 @@ class Cost(StrEnum):
 STOPPING = frozenset({Cost.NOTHING, Cost.NEW_TOPICS, Cost.NEW_PARTITIONS})
 
 
-def _writes_syncs_there(flow: FlowSettings) -> bool:
-    return flow.emit_offset_syncs and flow.offset_syncs_topic_location == "source"
-
-
 DOES: Mapping[Cost, Callable[[FlowSettings], bool]] = {
     Cost.NEW_PARTITIONS: lambda flow: flow.refresh_topics,
-    Cost.SYNCS_AND_BEATS: lambda flow: _writes_syncs_there(flow) or flow.reverse_heartbeats is not None,
+    Cost.SYNCS_AND_BEATS: lambda flow: (
+        (flow.emit_offset_syncs and flow.offset_syncs_topic_location == "source")
+        or flow.reverse_heartbeats is not None
+    ),
     Cost.GROUPS: lambda flow: flow.emit_checkpoints or flow.sync_group_offsets,
     Cost.CONFIGS: lambda flow: flow.sync_topic_configs,
     Cost.ACLS: lambda flow: flow.sync_topic_acls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult, keep_outcome
-from twinlog.errors import TwinlogError
 from twinlog.follow import follow
 from twinlog.follow.background import HEAD_START_SECONDS, beside, turns
 from twinlog.follow.report import RunState
@@ -36,7 +36,8 @@ def run(
     with open_clusters(flow) as clusters:
         runner.warm()  # a run that follows until now goes on meanwhile
         run_state = RunState(request.run_id, round(time.time() * 1000))
-        with beside(flow, turns(flow, run_state), _log_error, head_start=HEAD_START_SECONDS):
+        listed, tell = turns(flow, run_state), functools.partial(log.warning, "%s: %s")
+        with beside(flow, listed, tell, head_start=HEAD_START_SECONDS):
             result = follow.run(
                 flow,
                 clusters,
@@ -53,7 +54,3 @@ def run(
             )
         keep_outcome(flow, clusters.target, result)
         return result
-
-
-def _log_error(step: str, error: TwinlogError) -> None:
-    log.warning("%s: %s", step, error)
