@@ -10,6 +10,7 @@ from twinlog import clock
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause
+from twinlog.formats.ledger.recovery import RecoveryRun, RunState
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
@@ -163,6 +164,21 @@ def test_readiness_is_the_gates_newest_answer_in_each_mode(flow, clusters, order
             dead.told,
         )
         assert (None, True) == (dead.ready, 60 <= planned.age_seconds < 90)
+
+
+def test_an_answer_from_before_clients_moved_is_none(flow, clusters, orders, target):
+    """Once they have come home, READY of before the failover says nothing of the next one."""
+    now = clock.now_ms()
+    home = RecoveryRun(
+        "home-1", "failback", RunState.PROMOTED, "jo", "", now - 900, now, promoted_ms=now - 500
+    )
+    asked = [
+        GateOutcome(mode, True, now - ago, (), (), mode)
+        for mode, ago in (("planned", 600), ("source-dead", 400))
+    ]
+    write_ledger(flow, target, [home, *asked])
+    planned, dead = status.run(flow, clusters).readiness
+    assert ("NOT ASKED since home-1 (planned)", None, True) == (planned.told, planned.ready, dead.ready)
 
 
 def test_a_report_of_an_older_twinlog_says_nothing_of_what_is_undecided(flow, clusters, with_internal):

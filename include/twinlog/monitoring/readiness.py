@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twinlog.clock import seconds_since
-from twinlog.formats.ledger.gate import GateOutcome
+from twinlog.state.ledger import Ledger
 from twinlog.visible import listed
 
 MODES = ("planned", "source-dead")
@@ -20,7 +19,8 @@ class Readiness:
     """The gate's newest answer in one mode.
 
     `ready` is None if it was never asked.  `failed` are the checks that made it say no.  `age_seconds` is None also for
-    an answer from the future.  `waived` are the failed checks for which somebody answers.
+    an answer from the future.  `waived` are the failed checks for which somebody answers.  `since` names the run that
+    moved clients after the newest answer: that was about another day.
     """
 
     mode: str
@@ -28,11 +28,14 @@ class Readiness:
     age_seconds: float | None = None
     failed: tuple[str, ...] = ()
     waived: tuple[str, ...] = ()
+    since: str = ""
 
     @property
     def word(self) -> str:
         """Return the answer."""
-        return "NEVER ASKED" if self.ready is None else "READY" if self.ready else "NOT READY"
+        if self.ready is not None:
+            return "READY" if self.ready else "NOT READY"
+        return f"NOT ASKED since {self.since}" if self.since else "NEVER ASKED"
 
     @property
     def told(self) -> str:
@@ -41,12 +44,18 @@ class Readiness:
         return f"{self.word} ({self.mode})" + (f": {listed(self.failed, NAMED)}" if self.failed else waived)
 
 
-def readiness(outcomes: Iterable[GateOutcome], now_ms: int) -> tuple[Readiness, ...]:
-    """Return one answer for each mode."""
-    by_mode = {it.mode: it for it in outcomes}
-    return tuple(
-        Readiness(mode, found.ready, seconds_since(found.at_ms, now_ms), found.failed, found.waived)
-        if (found := by_mode.get(mode)) is not None
-        else Readiness(mode)
-        for mode in MODES
-    )
+def readiness(ledger: Ledger, now_ms: int) -> tuple[Readiness, ...]:
+    """Return one answer for each mode; what was answered before clients moved, there or home, counts no longer."""
+    moved = {it.promoted_ms: it.run for it in ledger.recoveries if it.promoted_ms is not None}
+    moved_ms = max(moved, default=0)
+    by_mode = {it.mode: it for it in ledger.outcomes}
+
+    def of(mode: str) -> Readiness:
+        found = by_mode.get(mode)
+        if found is None:
+            return Readiness(mode)
+        if found.at_ms <= moved_ms:
+            return Readiness(mode, since=moved[moved_ms])
+        return Readiness(mode, found.ready, seconds_since(found.at_ms, now_ms), found.failed, found.waived)
+
+    return tuple(map(of, MODES))

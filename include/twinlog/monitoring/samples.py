@@ -46,7 +46,7 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Itera
     yield from _lag(flow, facts)
     yield from _gaps(report)
     yield from _drill(facts.ledger)
-    for it in readiness(facts.ledger.outcomes, facts.at_ms):
+    for it in readiness(facts.ledger, facts.at_ms):
         yield metrics.READINESS.of(None if it.ready is None else float(it.ready), it.mode)
         yield metrics.READINESS_AGE_SECONDS.of(it.age_seconds, it.mode)
 

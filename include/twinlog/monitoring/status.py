@@ -238,7 +238,7 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
         stopped_partitions=still_stopped(facts),
         has_run=report is not None,
         cycle_age_seconds=None if report is None else seconds_since(report.at_ms, facts.at_ms),
-        readiness=readiness(ledger.outcomes, facts.at_ms),
+        readiness=readiness(ledger, facts.at_ms),
     )
 
 

@@ -151,9 +151,11 @@ def _at_rest(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
             "See whether its Dag is paused, and whether the scheduler runs.",
         )
     if status.has_run and all(it.ready is None for it in status.readiness):
+        since = next((it.since for it in status.readiness if it.since), "")
         yield Trouble(
             Tone.WARN,
-            "The readiness gate was never asked: whether a failover could begin is not known.",
+            f"The readiness gate was {f'not asked since {since}' if since else 'never asked'}:"
+            " whether a failover could begin is not known.",
             f"Dag failover_readiness, or twinlog gate --flow '{name}'.",
         )
 
