@@ -91,7 +91,7 @@ ANSWERS = (
         "flows",
         more={
             "failures": "list:kafka_types:PartitionIssue",
-            "failed_checks": "list:checks.check:CheckResult",
+            "failed_checks": "list:judge.check:CheckResult",
             "heartbeat_latency_ms": int | None,
             "groups": "cycle:GroupsRun",
             "windows": int,
@@ -123,7 +123,7 @@ ANSWERS = (
     ),
     Answer(["evidence verify"], "gate.evidence:Verified", more={"verified": bool}),
     Answer(["accept"], "gate.answer:WaivedBy", "accepted", FLOW),
-    Answer(["topics gaps"], "checks.gaps:GapReport", "gaps", FLOW),
+    Answer(["topics gaps"], "facts.gaps:GapReport", "gaps", FLOW),
     Answer(["failover"], "recovery.report:FailoverReport", less=NOT_SHOWN),
     Answer(["failback"], "recovery.failback.failback:FailbackReport", less=NOT_SHOWN),
     Answer(["drill"], "drill.report:DrillReport", less=NOT_SHOWN),
