@@ -487,7 +487,7 @@ def test_a_copy_that_is_being_read_is_not_rebuilt(cluster_a, cluster_b, made) ->
     assert ["one"] == contents(cluster_b, f"A.{topic}")
 
 
-@pytest.mark.parametrize("where", ["delete_copy", "make_copy", "_begin"])
+@pytest.mark.parametrize("where", ["delete_copy", "make_copy", "require_empty"])
 def test_a_rebuild_that_died_is_gone_on_with(cluster_a, cluster_b, made, monkeypatch, where: str) -> None:
     """Nothing is copied in between; the next cycle finishes it."""
     topic, flow = made()
