@@ -11,7 +11,8 @@ from twinlog.config.flow.copying import GapPolicy, LifecycleSettings, RecreatedP
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, Gap, GapCause
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation, LeaderEpoch, Rebuild, RebuildPhase
 from twinlog.kafka_types import TopicPartition
-from twinlog.lifecycle.plan import LifecyclePlan, Lost, lost_tails, plan_lifecycle
+from twinlog.lifecycle.plan import LifecyclePlan, Lost, plan_lifecycle
+from twinlog.lifecycle.records import ended
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
 from twinlog.state.ledger import ledger_from
 from twinlog.topics.discovery import (
@@ -209,4 +210,5 @@ def test_a_flow_that_stands_by_does_nothing(flow) -> None:
 def test_what_a_life_left_uncopied_is_what_the_last_cycle_saw() -> None:
     """Nobody has counted what came after."""
     report = CycleReport("r", {"next_upstream": {"t": {"0": 7, "1": 3}}, "lag": {"t": {"0": 5}}}, 1)
-    assert [(0, 7, 11)] == [*lost_tails(ledger_from([LIFE, report]), "t")]
+    lost = [*ended(ledger_from([LIFE, report]), "t", NOW)]
+    assert [(0, 7, 11)] == [(it.partition, it.first_offset, it.last_offset) for it in lost]

@@ -6,7 +6,7 @@ epochs. If neither gives a bound, the partition stops whatever the policy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.config.flow.copying import GapPolicy, RecreatedPolicy
@@ -207,16 +207,3 @@ def _deletions(
 def _same_cluster(discovery: Discovery, ledger: Ledger, topic: str) -> bool:
     """Say whether the source is the cluster the topic was seen on: an empty new cluster has deleted nothing."""
     return ledger.incarnations[topic].source_cluster_id == discovery.source_cluster_id
-
-
-def lost_tails(ledger: Ledger, topic: str) -> Iterable[tuple[int, int, int]]:
-    """Return what was known of an ended incarnation and not copied: (partition, first offset, last offset).
-
-    The source is the last cycle report: records written after it are not counted.
-    """
-    summary = ledger.last_report.summary if ledger.last_report is not None else {}
-    next_upstream = summary.get("next_upstream", {}).get(topic, {})
-    lag = summary.get("lag", {}).get(topic, {})
-    for partition, records in sorted(lag.items(), key=lambda it: int(it[0])):
-        first = next_upstream.get(partition, 0)
-        yield int(partition), first, first + records - 1

@@ -19,7 +19,8 @@ class CopyPosition(OfPartition):
     """Where the copy of one partition stands, in upstream offsets; None for what is not known.
 
     `next_offset` is copied next.  [`log_start`, `end`) is what the source can give.  `map_end` is where the offset map
-    ends.  `never_copied` counts the offsets of its gaps and quarantined records, acknowledged and expired ones too.
+    ends.  `lag` counts the offsets that are still to be copied, at most, `never_copied` those of its gaps and
+    quarantined records, acknowledged and expired ones too.
     `why` says what keeps it from being copied, "" for nothing.
     """
 
@@ -30,15 +31,9 @@ class CopyPosition(OfPartition):
     log_start: int | None
     end: int | None
     map_end: int | None
+    lag: int | None
     never_copied: int
     why: str
-
-    @property
-    def lag(self) -> int | None:
-        """The offsets that are still to be copied, at most; None if that is not known."""
-        if self.next_offset is None or self.end is None:
-            return None
-        return max(0, self.end - self.next_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +71,19 @@ def _of_topic(snapshot: FlowSnapshot, topic: DiscoveredTopic) -> Iterator[CopyPo
     for number in range(topic.partition_count):
         mapped, it = snapshot.maps.seen(topic.life(number)), read.get(number)
         last = snapshot.progress.get(topic.at_source(number))
-        begins = it.begins if it is not None else None
+        goes_on = last + 1 if last is not None else it.begins if it is not None else None
+        end = it.source.readable_end(read_committed=flow.copy.read_committed) if it is not None else None
         yield CopyPosition(
             topic.topic,
             number,
             topic.remote_topic,
-            begins if last is None else last + 1,
-            it.source.log_start if it is not None else None,
-            it.source.readable_end(read_committed=flow.copy.read_committed) if it is not None else None,
-            mapped.end_upstream if isinstance(mapped, PackedMap) else None,
-            never[number],
-            held or whys.get(number, ""),
+            next_offset=goes_on,
+            log_start=it.source.log_start if it is not None else None,
+            end=end,
+            map_end=mapped.end_upstream if isinstance(mapped, PackedMap) else None,
+            lag=None if goes_on is None or end is None else max(0, end - goes_on),
+            never_copied=never[number],
+            why=held or whys.get(number, ""),
         )
 
 

@@ -22,7 +22,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
-from twinlog.lifecycle.plan import Lost, gap_of, lost_tails
+from twinlog.lifecycle.plan import Lost, gap_of
 from twinlog.offsets.segments import cut
 from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger
@@ -125,20 +125,17 @@ def _ended_with(ledger: Ledger, topic: str) -> Iterator[LedgerRecord]:
 
 
 def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
-    """Yield the gaps known to be lost with the incarnation that ended."""
+    """Yield the gaps known to be lost with the incarnation that ended: what was known of it and not copied.
+
+    The source is the last cycle report: records written after it are not counted.
+    """
     life = ledger.incarnations[topic]
-    for partition, first, last in lost_tails(ledger, topic):
-        yield Gap(
-            topic,
-            partition,
-            first,
-            last,
-            GapCause.RECREATED,
-            now_ms,
-            last - first + 1,
-            life.topic_id,
-            copied_past=True,
-        )
+    summary = ledger.last_report.summary if ledger.last_report is not None else {}
+    next_upstream = summary.get("next_upstream", {}).get(topic, {})
+    for number, records in sorted(summary.get("lag", {}).get(topic, {}).items(), key=lambda it: int(it[0])):
+        first = next_upstream.get(number, 0)
+        names = topic, int(number), first, first + records - 1
+        yield Gap(*names, GapCause.RECREATED, now_ms, records, life.topic_id, copied_past=True)
 
 
 def crossing(state: StateTopics, gap: Gap, copy_end: int | None = None) -> Iterator[StateRecord]:

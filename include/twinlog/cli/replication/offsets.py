@@ -64,8 +64,8 @@ def offsets(
     wanted = tuple(
         it for it in found.partitions if topic in {"", it.topic} and partition in {None, it.partition}
     )
-    rows = [{**to_json(it), "lag": it.lag} for it in wanted]
-    show({**to_json(found), "partitions": rows}, _positions(replace(found, partitions=wanted)))
+    found = replace(found, partitions=wanted)
+    show(found, _positions(found))
     return int(ExitCode.DONE)
 
 
