@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.config.flow.load import load
+from twinlog.config.flow.flows import ResolvedFlow
+from twinlog.config.flow.load import load, resolve
 from twinlog.config.flow.settings import FlowSettings
 
 ALIASES = ("A", "B", "C")
@@ -64,3 +66,45 @@ def test_each_pair_that_beats_in_mm2_beats_once(
     flows = flows_of(tmp_path_factory.mktemp("f") / "f", *lines)
     beating = [name for flow in flows.values() if flow.enabled for name in beats_of(flow)]
     assert sorted(it for it in PAIRS if told.get(it, everywhere)) == sorted(beating)
+
+
+class TestPairsOfNoLineOfTheirOwn:
+    """Most pairs of a large mesh are not named: they are made of what others from and to the same clusters say."""
+
+    LINES = (
+        "clusters = A, B, C, D",
+        "topics = orders",
+        *(f"{alias}.bootstrap.servers = {alias.lower()}:9092" for alias in "ABCD"),
+        "C.security.protocol = SASL_SSL",
+        "C.sasl.mechanism = PLAIN",
+        'C.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";',
+        "C.client.id = ours",
+        "C.offset.storage.partitions = 7",
+        "D.offset.storage.topic = kept",
+        "D.consumer.fetch.max.bytes = 123456",
+        "D.producer.linger.ms = 7",
+        "heartbeats.topic.replication.factor = 2",
+        "A->B.enabled = true",
+        "C->A.emit.heartbeats.interval.seconds = 9",
+    )
+
+    def test_they_are_as_if_read_by_themselves(self, tmp_path: Path) -> None:
+        """Settings and what is shown of them; a line of another file's kind makes each be read by itself."""
+        path = tmp_path / "mm2.properties"
+        path.write_text("\n".join(self.LINES))
+        made = resolve(path)
+        path.write_text("\n".join([*self.LINES, f"replication.policy.class = {POLICY}"]))
+        read = resolve(path)
+        assert set(read.flows) == set(made.flows)
+        for name, expected in read.flows.items():
+            flow = made.flows[name]
+            assert replace(expected.settings, policy=flow.settings.policy) == flow.settings
+            assert shown(expected) == shown(flow)
+
+
+POLICY = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
+
+
+def shown(flow: ResolvedFlow) -> dict[str, tuple[str, str]]:
+    """What is shown of each value but the policy's name."""
+    return {it.key: (it.shown, it.origin.place) for it in flow.values if it.key != "replication.policy.class"}

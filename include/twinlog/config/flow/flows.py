@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from twinlog.config.file.origin import Findings, Properties, Property, is_elsewhere
 from twinlog.config.file.providers import Providers, Secret, reveal
@@ -15,7 +15,7 @@ from twinlog.config.flow.reader import Reader, ResolvedValue
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import read_tiers
 from twinlog.config.flow.transforms import read_transforms
-from twinlog.config.flow.values import IS_TRUE, read_settings
+from twinlog.config.flow.values import IS_TRUE, declared_in, read_settings
 from twinlog.config.security.client_properties import connection_settings
 from twinlog.config.security.connection import ClientProperties, ClusterSettings, ConnectionSettings
 from twinlog.config.security.exposure import FETCH_SIZES, STEERING, exposures
@@ -83,6 +83,64 @@ def resolve_flow(
     return ResolvedFlow(settings, tuple(read.trace.values()))
 
 
+def resolve_flows(
+    raw: Properties, pairs: Iterable[tuple[str, str]], providers: Providers, findings: Findings
+) -> list[ResolvedFlow]:
+    """Return the flow of each pair (source, target), as `resolve_flow` does.
+
+    n clusters have n * (n - 1) pairs, of which most only write heartbeats.  A pair that the file does not name is what
+    the first one from its source says, and, of its target, what the first one to it says.
+    """
+    named = [key for key in raw if "->" in key]
+    policy = "replication.policy.class" in raw  # it may know both of its aliases
+    first_from: dict[str, ResolvedFlow] = {}
+    first_to: dict[str, ResolvedFlow] = {}
+    found = []
+    for source, target in pairs:
+        by_itself = policy or any(key.startswith(f"{source}->{target}.") for key in named)
+        if by_itself or source not in first_from or target not in first_to:
+            flow = resolve_flow(raw, source, target, providers, findings)
+        else:
+            flow = _between(first_from[source], first_to[target])
+        if not by_itself:
+            first_from.setdefault(source, flow)
+            first_to.setdefault(target, flow)
+        found.append(flow)
+    return found
+
+
+def _between(outgoing: ResolvedFlow, incoming: ResolvedFlow) -> ResolvedFlow:
+    """Return the flow from one flow's source to another's target, neither of which is in the file by name."""
+    source, target = outgoing.settings.source, incoming.settings.target
+    client_id = _client_id(source.alias, target.alias)
+    stored = [name for name, it in declared_in(FlowSettings).items() if it.key.name.startswith(STORAGE)]
+    settings = replace(
+        outgoing.settings,
+        source=_called(source, _name_in_logs(outgoing), client_id),
+        target=_called(target, _name_in_logs(incoming), client_id),
+        **{name: getattr(incoming.settings, name) for name in stored},
+    )
+    of_target = ("target.", STORAGE)
+    other = f"{outgoing.settings.target.alias} "
+    kept = [it for it in outgoing.values if not it.key.startswith((other, *of_target))]
+    taken = [it for it in incoming.values if it.key.startswith((f"{target.alias} ", *of_target))]
+    return ResolvedFlow(settings, (*kept, *taken))
+
+
+def _client_id(source: str, target: str) -> str:
+    return f"{source}->{target}|{PRODUCT}"
+
+
+def _name_in_logs(flow: ResolvedFlow) -> str:
+    return _client_id(flow.settings.source.alias, flow.settings.target.alias)
+
+
+def _called(cluster: ClusterSettings, name: str, client_id: str) -> ClusterSettings:
+    """Return a cluster's settings with another client id at the end of the one that brokers see."""
+    prefix = cluster.connection.client_id.removesuffix(name)
+    return replace(cluster, connection=replace(cluster.connection, client_id=prefix + client_id))
+
+
 def _progress_on_source(raw: Properties, source: str, target: str, read: Reader) -> frozenset[str]:
     """Return the topics where flows into the source keep their progress, in this file or only in the other side's."""
     key = "offset.storage.topic"
@@ -104,7 +162,7 @@ def _refuse_what_cannot_be_followed(read: Reader, source: str, target: str) -> N
 def _ends(
     sources: _Sources, source: str, target: str, read: Reader
 ) -> tuple[ClusterSettings, ClusterSettings]:
-    client_id = f"{source}->{target}|{PRODUCT}"
+    client_id = _client_id(source, target)
     upstream = {role: precedence.source_client(sources.connector, role) for role in ROLES}
     downstream = {role: precedence.target_client(sources.connector, role) for role in ROLES}
     downstream["producer"] = precedence.data_producer(sources.worker, sources.connector)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 
 from twinlog.config.file import properties_file
@@ -16,7 +16,7 @@ from twinlog.config.flow.flows import (
     ResolvedFlow,
     cluster_by_itself,
     cluster_settings,
-    resolve_flow,
+    resolve_flows,
 )
 from twinlog.config.flow.lint import lint, refuse_left
 from twinlog.config.flow.metadata import MetadataSettings
@@ -25,23 +25,11 @@ from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ConfigError, UsageError
+from twinlog.grouped import grouped
 from twinlog.policy.replication import IdentityReplicationPolicy, knowing
 from twinlog.policy.selection import NameFilter
 
 HEARTBEATS = "emit.heartbeats.enabled"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """An ordered pair of aliases that MM2 would start connectors for.
-
-    MM2 starts a heartbeat connector for each whose `emit.heartbeats.enabled` is true, whether the pair copies or not
-    (MirrorMakerConfig.clusterPairs).  twinlog runs only flows that copy.  Each of them writes heartbeats for itself,
-    for its reverse flow, and for the pairs without a flow that are assigned to it.
-    """
-
-    source: str
-    target: str
 
 
 def clusters_of(raw: Properties, providers: Providers, findings: Findings) -> tuple[str, ...]:
@@ -62,46 +50,54 @@ def clusters_of(raw: Properties, providers: Providers, findings: Findings) -> tu
 
 def pairs_of(
     raw: Properties, aliases: tuple[str, ...], providers: Providers, findings: Findings
-) -> tuple[Pair, ...]:
-    """Return every pair that is enabled or writes heartbeats: by default n clusters have n * (n - 1) pairs."""
+) -> list[tuple[str, str]]:
+    """Return every pair (source, target) for which MM2 starts connectors (MirrorMakerConfig.clusterPairs).
+
+    It starts a heartbeat connector for each whose `emit.heartbeats.enabled` is true, whether the pair copies or not:
+    by default n clusters have n * (n - 1) pairs.
+    """
     everywhere = _java_true(raw.get(HEARTBEATS, given("true")), providers, findings)
-    chosen: list[Pair] = []
+    chosen: list[tuple[str, str]] = []
     for source, target in permutations(aliases, 2):
         prefix = f"{source}->{target}."
         enabled = _java_true(raw.get(f"{prefix}enabled", given("false")), providers, findings)
         writes = _java_true(raw.get(prefix + HEARTBEATS, given(str(everywhere))), providers, findings)
         if enabled or writes:
-            chosen.append(Pair(source, target))
-    return tuple(chosen)
+            chosen.append((source, target))
+    return chosen
 
 
 def with_heartbeats(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSettings]:
-    """Give each copying flow the pairs it writes heartbeats for, and the writer of those on its source.  Pure."""
+    """Give each copying flow the pairs it writes heartbeats for, and the writer of those on its source.  Pure.
+
+    It writes them for itself, for its reverse flow, and for the pairs without a flow that are assigned to it.
+    """
     copying = [flow for flow in flows.values() if flow.enabled]
     reverse = {flow.name: _reverse(flow, flows) for flow in copying}
     taken = {found.name for found in reverse.values() if found is not None}
     alone = [flow for flow in flows.values() if _only_heartbeats(flow) and flow.name not in taken]
+    others = grouped((_writer(pair, copying), pair) for pair in alone)
+    into = {flow.target.alias: flow for flow in reversed([*flows.values()]) if flow.emit_heartbeats}
 
     def completed(flow: FlowSettings) -> FlowSettings:
         return replace(
             flow,
             reverse_heartbeats=reverse[flow.name],
-            other_heartbeats=tuple(pair for pair in alone if _writer(pair, copying) is flow),
-            source_heartbeats=_into(flow.source.alias, flows.values()),
+            other_heartbeats=tuple(others.get(flow.name, ())),
+            source_heartbeats=into.get(flow.source.alias),
         )
 
     return {name: completed(flow) if flow.enabled else flow for name, flow in flows.items()}
 
 
-def _writer(pair: FlowSettings, copying: Iterable[FlowSettings]) -> FlowSettings | None:
-    """Choose the flow that writes heartbeats for a pair without a flow.
+def _writer(pair: FlowSettings, copying: Sequence[FlowSettings]) -> str:
+    """Name the flow that writes heartbeats for a pair without a flow.
 
     The first flow that copies from or to the pair's target, because heartbeats are written there; else the first flow.
-    None if no flow copies, because then nothing runs.
+    If no flow copies, nothing runs.
     """
-    flows = tuple(copying)
-    meeting = (flow for flow in flows if pair.target.alias in {flow.source.alias, flow.target.alias})
-    return next(meeting, flows[0] if flows else None)
+    meeting = (flow for flow in copying if pair.target.alias in {flow.source.alias, flow.target.alias})
+    return next(chain((it.name for it in meeting), (it.name for it in copying)), "")
 
 
 def _only_heartbeats(flow: FlowSettings) -> bool:
@@ -111,11 +107,6 @@ def _only_heartbeats(flow: FlowSettings) -> bool:
 def _reverse(flow: FlowSettings, flows: Mapping[str, FlowSettings]) -> FlowSettings | None:
     found = flows.get(f"{flow.target.alias}->{flow.source.alias}")
     return found if found is not None and _only_heartbeats(found) else None
-
-
-def _into(alias: str, flows: Iterable[FlowSettings]) -> FlowSettings | None:
-    """Find the flow that writes heartbeats on a cluster: the reverse of a flow, or any other pair."""
-    return next((flow for flow in flows if flow.target.alias == alias and flow.emit_heartbeats), None)
 
 
 def _java_true(value: Property, providers: Providers, findings: Findings) -> bool:
@@ -212,10 +203,7 @@ def _resolution(
     aliases = clusters_of(raw, providers, findings)
     refuse_left(raw, aliases, findings)
     clusters = {alias: cluster_by_itself(alias, raw, providers, findings) for alias in aliases}
-    resolved = [
-        resolve_flow(raw, pair.source, pair.target, providers, findings)
-        for pair in pairs_of(raw, aliases, providers, findings)
-    ]
+    resolved = resolve_flows(raw, pairs_of(raw, aliases, providers, findings), providers, findings)
     settings = tuple(flow.settings for flow in resolved)
     lint(raw, aliases, settings, findings)
     findings.raise_if_unusable(strict=STRICT in environ)
