@@ -26,7 +26,7 @@ class Coordinators(Brokers):
         self._dead = dead
         self.tried: list[int] = []
 
-    def _ask_coordinators(self, groups: list[str]) -> list[tuple[str, Any]]:
+    def _ask_coordinators(self, groups: list[str], kind: int) -> list[tuple[str, Any]]:
         return [
             (name, SimpleNamespace(error_code=max(0, -it), node_id=it, host="h", port=it))
             for name in groups

@@ -257,14 +257,21 @@ class Brokers:
         Waits while the cluster assigns coordinators, and for a coordinator that is still named but does not answer.
         Groups that have none after that do not delay the others.
         """
+        return self._coordinators(groups, _GROUP)
+
+    def coordinators(self, transactional_ids: Iterable[str]) -> dict[str, Connection]:
+        """Return connections to the coordinators of transactional ids, without those that have none for now."""
+        return self._coordinators(transactional_ids, _TRANSACTION)[0]
+
+    def _coordinators(self, keys: Iterable[str], kind: int) -> tuple[dict[str, Connection], dict[str, int]]:
         found: dict[str, Connection] = {}
         failed: dict[str, int] = {}
-        wanted = list(groups)
+        wanted = list(keys)
 
         def ask() -> bool | None:
             failed.clear()
             dead: set[int] = set()
-            for name, answer in self._ask_coordinators([it for it in wanted if it not in found]):
+            for name, answer in self._ask_coordinators([it for it in wanted if it not in found], kind):
                 connection = None if answer.error_code else self._coordinating(answer, dead)
                 if connection is not None:
                     found[name] = connection
@@ -273,7 +280,7 @@ class Brokers:
             return None if any(repeats(Request.LOOK_UP, code) for code in failed.values()) else True
 
         try:
-            self._until(ask, "groups have no coordinator")
+            self._until(ask, "some have no coordinator")
         except TransientError as error:
             if error.code != UNSETTLED:
                 raise
@@ -290,14 +297,14 @@ class Brokers:
             dead.add(answer.node_id)
             return None
 
-    def _ask_coordinators(self, groups: list[str]) -> list[tuple[str, Any]]:
-        if not groups:
+    def _ask_coordinators(self, keys: list[str], kind: int) -> list[tuple[str, Any]]:
+        if not keys:
             return []
         api = kafka_python.FIND_COORDINATORS
         if self.any_broker().version_of(api) < api.version:
             api = kafka_python.FIND_COORDINATOR
-            return [(name, self._ask_any(api, key=name, key_type=_GROUP)) for name in groups]
-        answer = self._ask_any(api, key_type=_GROUP, coordinator_keys=groups)
+            return [(name, self._ask_any(api, key=name, key_type=kind)) for name in keys]
+        answer = self._ask_any(api, key_type=kind, coordinator_keys=keys)
         return [(it.key, it) for it in answer.coordinators]
 
     def offsets(

@@ -77,7 +77,8 @@ class TestPairsOfNoLineOfTheirOwn:
         *(f"{alias}.bootstrap.servers = {alias.lower()}:9092" for alias in "ABCD"),
         "C.security.protocol = SASL_SSL",
         "C.sasl.mechanism = PLAIN",
-        'C.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";',
+        "C.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required"
+        ' username="u" password="p";',
         "C.client.id = ours",
         "C.offset.storage.partitions = 7",
         "D.offset.storage.topic = kept",

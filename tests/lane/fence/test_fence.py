@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fakes import FakeTarget
 from fence_model import FENCE, GATE_COMMIT, GATE_WRITE, INIT_0, INIT_1, READ_0, READ_1, START
 
-from twinlog.errors import TransientError
+from twinlog.errors import ClusterUnreachable, TransientError, TwinlogError
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.records import LaneFence, LaneWriter
 from twinlog.formats.mm2.connect_offset import copy_end_header, offset_value, source_offset_key
@@ -19,6 +21,8 @@ from twinlog.lane.spec import FenceMark, StateTopics
 from twinlog.lane.transaction import Writer
 from twinlog.logs.log_reader import StateLog
 from twinlog.logs.log_state import LogState, UndecidedRecord
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.errors import Code
 
 
 def ledger(committed: int | None, undecided: int | None) -> LogState:
@@ -132,3 +136,68 @@ def test_behind_an_end_that_was_not_answered_at_once_is_fenced_again(monkeypatch
 def one_fence() -> Grant:
     """Fence flow f."""
     return fence.fence(None, "f", STATE, run_id="r", lanes=1, transaction_timeout_ms=1000)  # type: ignore[arg-type]
+
+
+class _Coordinator:
+    """Answers InitProducerId by the lane: its error code, or no answer at all."""
+
+    def __init__(self, codes: dict[str, int], *, lost: bool = False) -> None:
+        self.codes, self.lost = codes, lost
+        self.asked: list[list[str]] = []
+
+    def call_each(self, _: object, requests: list[dict[str, Any]]) -> list[SimpleNamespace]:
+        names = [it["transactional_id"] for it in requests]
+        self.asked.append(names)
+        if self.lost:
+            raise ClusterUnreachable("gone")
+        return [
+            SimpleNamespace(error_code=self.codes.get(it, 0), producer_id=int(it[-1]), producer_epoch=3)
+            for it in names
+        ]
+
+    def call(self, api: object, **fields: Any) -> SimpleNamespace:
+        self.codes, self.lost = {}, False
+        return self.call_each(api, [fields])[0]
+
+
+class _Coordinated:
+    """A target where a lane's coordinator is told by its name; some may have none at first."""
+
+    def __init__(self, by_lane: dict[str, _Coordinator], none: frozenset[str] = frozenset()) -> None:
+        self.by_lane, self.none = by_lane, none
+        self.settings = SimpleNamespace(alias="B")
+
+    def coordinators(self, names: list[str]) -> dict[str, _Coordinator]:
+        return {it: self.by_lane[it] for it in names if it not in self.none}
+
+    def coordinator(self, name: str) -> _Coordinator:
+        return self.by_lane[name]
+
+    def forget_coordinators(self) -> None:
+        """Nothing to forget."""
+
+
+class TestManyLanes:
+    """All lanes of a coordinator are asked for at once; what was not granted is asked for by itself."""
+
+    @pytest.mark.parametrize("trouble", ["none", "busy", "lost", "unassigned"])
+    def test_each_lane_is_initialised_and_in_its_place(self, trouble: str) -> None:
+        """Whatever became of the questions together."""
+        names = [f"twinlog-f-{number}" for number in range(1, 7)]
+        busy = {names[1]: Code.CONCURRENT_TRANSACTIONS} if trouble == "busy" else {}
+        first, second = _Coordinator(busy, lost=trouble == "lost"), _Coordinator({})
+        by_lane = {name: (first, second)[number % 2] for number, name in enumerate(names, start=1)}
+        none = frozenset(names[:1] if trouble == "unassigned" else ())
+        target = _Coordinated(by_lane, none)
+        found = fence.init_writers(cast(Brokers, target), names, 60_000)
+        assert [Writer(name, int(name[-1]), 3) for name in names] == found
+        alone = sum(len(asked) == 1 for it in (first, second) for asked in it.asked)
+        assert {"none": 0, "busy": 1, "lost": 3, "unassigned": 1}[trouble] == alone
+
+    def test_a_refusal_is_raised(self) -> None:
+        """Of one lane among many."""
+        names = ["twinlog-f-1", "twinlog-f-2"]
+        coordinator = _Coordinator({names[1]: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
+        coordinator.call = lambda api, **fields: coordinator.call_each(api, [fields])[0]  # type: ignore[method-assign]
+        with pytest.raises(TwinlogError, match="twinlog-f-2"):
+            fence.init_writers(cast(Brokers, _Coordinated(dict.fromkeys(names, coordinator))), names, 60_000)

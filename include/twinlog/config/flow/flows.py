@@ -25,6 +25,7 @@ from twinlog.errors import ConfigError
 PRODUCT = "twinlog"
 ADDRESSES = "bootstrap.servers"
 STORAGE = "offset.storage."
+OFFSETS_TOPIC = f"{STORAGE}topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,11 @@ def _between(outgoing: ResolvedFlow, incoming: ResolvedFlow) -> ResolvedFlow:
     of_target = ("target.", STORAGE)
     other = f"{outgoing.settings.target.alias} "
     kept = [it for it in outgoing.values if not it.key.startswith((other, *of_target))]
-    taken = [it for it in incoming.values if it.key.startswith((f"{target.alias} ", *of_target))]
+    taken = [
+        replace(it, shown=settings.offsets_topic) if it.key == OFFSETS_TOPIC else it
+        for it in incoming.values
+        if it.key.startswith((f"{target.alias} ", *of_target))
+    ]
     return ResolvedFlow(settings, (*kept, *taken))
 
 
@@ -143,10 +148,9 @@ def _called(cluster: ClusterSettings, name: str, client_id: str) -> ClusterSetti
 
 def _progress_on_source(raw: Properties, source: str, target: str, read: Reader) -> frozenset[str]:
     """Return the topics where flows into the source keep their progress, in this file or only in the other side's."""
-    key = "offset.storage.topic"
-    worker = precedence.worker_config(raw, target, source)[key]
+    worker = precedence.worker_config(raw, target, source)[OFFSETS_TOPIC]
     own = {it: value for it, value in raw.items() if it.endswith(f"->{source}.offsets.storage.topic")}
-    written = own | ({key: worker} if worker.origin.line else {})
+    written = own | ({OFFSETS_TOPIC: worker} if worker.origin.line else {})
     return frozenset(filter(None, read.plain(written).values()))
 
 

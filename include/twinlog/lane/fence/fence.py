@@ -26,8 +26,9 @@ through it, such as positions migrated from MirrorMaker 2: all in one transactio
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from twinlog import clock
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
@@ -36,6 +37,7 @@ from twinlog.formats.ledger.reading import lane_writers, of_kind
 from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.ledger.writers import LaneWriter
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value, partition_for
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, batches, own_key
 from twinlog.lane.fence.lost_progress import LostProgressError, lost_progress
@@ -163,10 +165,8 @@ def _fenced(
     owned = read_owned(logs, ledger)
     require_ours(identity, owned)
     count = max(lanes, *lanes_ever(ledger))
-    writers = [first]
-    writers += [
-        init_writer(target, transactional_id(flow, n), transaction_timeout_ms) for n in range(1, count)
-    ]
+    names = [transactional_id(flow, number) for number in range(1, count)]
+    writers = [first, *init_writers(target, names, transaction_timeout_ms)]
     control = Lane(target, first)
     now = clock.now_ms()
     if identity.known and not owned.claims:
@@ -225,6 +225,44 @@ def _undecided(ledger: LogState) -> Mapping[bytes, bytes | None]:
     return {key: it.value for key, it in ledger.undecided.items()}
 
 
+def init_writers(target: Brokers, names: Sequence[str], timeout_ms: int) -> list[Writer]:
+    """Do as `init_writer` for many ids: all are asked for before the first answer is read, over one connection each.
+
+    An id whose answer was lost, or that is busy, is initialised by itself: the later epoch is then ours.
+    """
+    found: dict[str, Writer] = {}
+    coordinators = target.coordinators(names) if len(names) > 1 else {}
+    for connection, group in grouped((it, name) for name, it in coordinators.items()).items():
+        try:
+            answers = connection.call_each(
+                kafka_python.INIT_PRODUCER_ID, [_init_fields(name, timeout_ms) for name in group]
+            )
+        except ClusterUnreachable:
+            target.forget_coordinators()
+            break
+        found |= {
+            name: _writer_of(name, it) for name, it in zip(group, answers, strict=True) if _is_granted(it)
+        }
+    return [found.get(name) or init_writer(target, name, timeout_ms) for name in names]
+
+
+def _init_fields(name: str, timeout_ms: int) -> dict[str, object]:
+    return {
+        "transactional_id": name,
+        "transaction_timeout_ms": timeout_ms,
+        "producer_id": _NO_PRODUCER,
+        "producer_epoch": _NO_PRODUCER,
+    }
+
+
+def _is_granted(answer: Any) -> bool:
+    return bool(answer.error_code == 0 and answer.producer_id >= 0)
+
+
+def _writer_of(name: str, answer: Any) -> Writer:
+    return Writer(name, int(answer.producer_id), int(answer.producer_epoch))
+
+
 def init_writer(target: Brokers, name: str, timeout_ms: int) -> Writer:
     """Send InitProducerId, which ends the open transaction of the id's last owner and fences it; repeat if busy.
 
@@ -238,20 +276,14 @@ def init_writer(target: Brokers, name: str, timeout_ms: int) -> Writer:
         nonlocal failure
         connection = target.coordinator(name)
         try:
-            answer = connection.call(
-                kafka_python.INIT_PRODUCER_ID,
-                transactional_id=name,
-                transaction_timeout_ms=timeout_ms,
-                producer_id=_NO_PRODUCER,
-                producer_epoch=_NO_PRODUCER,
-            )
+            answer = connection.call(kafka_python.INIT_PRODUCER_ID, **_init_fields(name, timeout_ms))
         except ClusterUnreachable as error:
             target.forget_coordinators()
             failure = error
             return None
+        if _is_granted(answer):
+            return _writer_of(name, answer)
         code = int(answer.error_code)
-        if code == 0 and answer.producer_id >= 0:
-            return Writer(name, int(answer.producer_id), int(answer.producer_epoch))
         failure = error_for(code, doing, target.settings.alias)
         if repeats(Request.INIT_PRODUCER, code):
             return None
