@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from twinlog.cluster import offsets as log_offsets
@@ -19,6 +18,7 @@ from twinlog.cluster.session import Session, client_properties, describe_cluster
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.once import read_once
 from twinlog.protocol import leader_epochs as log_epochs
 from twinlog.protocol.brokers import Brokers, KeptBrokers
 
@@ -70,18 +70,18 @@ class KafkaCluster:
         """How the cluster is reached."""
         return self._settings.connection
 
-    @cached_property
+    @read_once
     def session(self) -> Session:
         """The client library's connection."""
         if self._written:
             self._require_target()
         return Session(self.alias, client_properties(self._settings, "admin"))
 
-    @cached_property
+    @read_once
     def _writer(self) -> record_io.RecordWriter:
         return record_io.RecordWriter(self.session, client_properties(self._settings, "producer"))
 
-    @cached_property
+    @read_once
     def _state_reader(self) -> StateReader:
         from twinlog.logs.log_reader import StateReader
 

@@ -82,6 +82,24 @@ def test_a_ledger_that_lost_its_end_calls_back(monkeypatch: pytest.MonkeyPatch) 
     assert heard(DamagingBrokers(ledger(OWN)), monkeypatch, 30)
 
 
+def at_epoch(batch: bytes, epoch: int) -> bytes:
+    """A batch that the leader of an epoch has taken."""
+    return batch[:12] + epoch.to_bytes(4, "big") + batch[16:]
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_ledger_that_lost_its_end_and_grew_again(lost: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence lies where this lane has read something else; without one, a new leader calls nobody back."""
+    brokers = DamagingBrokers([at_epoch(it, 3) for it in ledger(OWN, PAUSED)])
+    monkeypatch.setattr(fence_watch, "Brokers", lambda _: brokers)
+    with fence_watch.FenceWatch(ConnectionSettings("B", (("nowhere", 1),)), TOPIC, MARK) as listening:
+        assert not listening.heard.wait(0.2)
+        first, second, third = ledger(OWN, OTHER if lost else PAUSED, PAUSED)
+        later = [at_epoch(first, 3), *(at_epoch(it, 4) for it in (second, third))]
+        brokers.logs[TOPIC, 0] = later  # type: ignore[index]
+        assert lost == listening.heard.wait(10 if lost else 0.5)
+
+
 class Copy:
     """A lane with one range and nothing to copy."""
 

@@ -43,6 +43,7 @@ class FenceWatch:
         self._ledger = TopicPartition(ledger_topic, 0)
         self._mark = mark
         self._position = mark.ledger_offset
+        self._epoch = -1
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
 
@@ -87,6 +88,13 @@ class FenceWatch:
         for header, batch in walk_verified(fetched.block):
             if header.last_offset < self._position:
                 continue
+            elected = -1 < self._epoch < header.leader_epoch
+            self._epoch = max(self._epoch, header.leader_epoch)
+            if (
+                elected
+            ):  # it may have cut off what was read, and have put a fence in its place: read all of it again
+                self._position = self._mark.ledger_offset
+                return
             self._position = header.next_offset
             if not header.control and any(
                 is_later_fence(*key_and_value(record), self._mark) for record in read_records(header, batch)
