@@ -138,7 +138,6 @@ ANSWERS = (
         ["migrate takeover", "migrate handover"],
         "migration.takeover_report:TakeoverReport",
         "flows",
-        more={"duplicates": int, "beyond": int},
     ),
     Answer(["topics offsets"], "lifecycle.positions:CopyPositions"),
     Answer(["topics offsets --to"], "lifecycle.alter:AlterResult", more=DRY_RUN),
