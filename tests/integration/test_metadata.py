@@ -227,7 +227,9 @@ def all_else(pair: Pair, stage: Stage) -> list[str]:
         "more offset syncs": lambda it: not emit.run(flow, it).warning,  # the last ones are read
         "groups": lambda it: checkpoints.run(flow, it).groups_synced == (stage.group,),
         "audit": lambda it: proves(audit.run(flow, it, LocalAuditRunner(), AuditRequest(AuditMode.FULL))),
-        "who beats": lambda it: traces(flow, it, Origin.of(flow), ()).heartbeat_ms,
+        "who beats": lambda it: traces(flow, it, Origin.of(flow), ())[
+            f"heartbeats of {flow.name} still arrive"
+        ],
     }
     with open_clusters(flow) as clusters:
         for what, step in steps.items():

@@ -163,13 +163,8 @@ WATCH_SECONDS = 3.0
 """Least time to watch for changes; MM2 emits heartbeats every second by default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """Signs of a running copier: positions, MM2's last heartbeat, and the ends of the copies."""
-
-    positions: Mapping[TopicPartition, int]
-    heartbeat_ms: int | None
-    ends: Mapping[TopicPartition, int]
+Traces = Mapping[str, int | None]
+"""Signs of a running copier: what one that moves says, with its number; 0 for what was not there."""
 
 
 def read_positions(flow: FlowSettings, clusters: Clusters, copier: Copier) -> Mapping[TopicPartition, int]:
@@ -209,22 +204,22 @@ def require_stopped(
 def traces(
     flow: FlowSettings, clusters: Clusters, copier: Copier, copies: Iterable[TopicPartition]
 ) -> Traces:
-    """Read what a running copier would change."""
-    positions, heartbeat = copier.positions(flow, clusters), _last_heartbeat(flow, clusters.target)
-    ends = {it: offsets.end for it, offsets in clusters.target.offsets(copies).found.items()}
-    return Traces(positions, heartbeat, ends)
+    """Read what a running copier would change: ends of copies, its positions, and MM2's last heartbeat."""
+    positions = {
+        f"the position of {at.topic}-{at.partition} still moves": last + 1
+        for at, last in copier.positions(flow, clusters).items()
+    }
+    heartbeat = {f"heartbeats of {flow.name} still arrive": _last_heartbeat(flow, clusters.target)}
+    ends = clusters.target.offsets(copies).found
+    records = {f"records still arrive in {at.topic}-{at.partition}": it.end for at, it in ends.items()}
+    return records | positions | heartbeat
 
 
 def require_unmoved(flow: FlowSettings, before: Traces, after: Traces) -> None:
-    """Raise TerminalError `mm2-running` for the first change between two readings. Pure."""
-    moved = [it for it, end in after.ends.items() if end != before.ends.get(it, end)]
-    if moved:
-        raise still_runs(flow, f"records still arrive in {moved[0].topic}-{moved[0].partition}")
-    changed = [it for it, last in after.positions.items() if last != before.positions.get(it)]
-    if changed:
-        raise still_runs(flow, f"the position of {changed[0].topic}-{changed[0].partition} still moves")
-    if after.heartbeat_ms != before.heartbeat_ms:
-        raise still_runs(flow, f"heartbeats of {flow.name} still arrive")
+    """Raise TerminalError `mm2-running` for the first change between two readings.  Pure."""
+    for what, seen in after.items():
+        if seen != before.get(what, 0):
+            raise still_runs(flow, what)
 
 
 def still_runs(flow: FlowSettings, why: str) -> TerminalError:
