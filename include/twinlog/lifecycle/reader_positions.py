@@ -42,34 +42,26 @@ def readers(target: ClusterReader, remote_topic: str) -> dict[str, Reader]:
 
 
 def upstream_positions(
-    topic: DiscoveredTopic,
-    using: Mapping[str, Reader],
-    maps: Maps[OffsetMap],
-    life: Incarnation | None,
-    same_life: bool,
-    same_copy: bool,
+    topic: DiscoveredTopic, using: Mapping[str, Reader], maps: Maps[OffsetMap], life: Incarnation | None
 ) -> tuple[GroupPosition, ...]:
-    """Return each group's upstream position. Pure.
+    """Return each group's upstream position; it is exact or None.  Pure.
 
-    The position is exact or None. In a copy that the flow did not write, positions are among foreign records. If the
-    source topic has a new incarnation, no group has read any of it: every group begins at its first record.
+    `life` is the incarnation that was copied, None if the source topic has a new one: no group has read any of it, so
+    every group begins at its first record.  In a copy that the flow did not write there are no `maps`: positions are
+    among foreign records.
     """
     begins = {it.partition: it.source.log_start for it in topic.partitions}
-    found = []
-    for group, reader in sorted(using.items()):
-        for partition, downstream in sorted(reader.committed.items()):
-            if partition not in begins:
-                upstream = None
-            elif not same_life or life is None:
-                upstream = begins[partition]
-            elif not same_copy:
-                upstream = None
-            else:
-                upstream = _upstream(
-                    maps.seen(SourceIncarnation(topic.topic, life.topic_id, partition)), downstream
-                )
-            found.append(GroupPosition(group, partition, downstream, upstream))
-    return tuple(found)
+
+    def upstream(partition: int, downstream: int) -> int | None:
+        if life is None or partition not in begins:
+            return begins.get(partition)
+        return _upstream(maps.seen(SourceIncarnation(topic.topic, life.topic_id, partition)), downstream)
+
+    return tuple(
+        GroupPosition(group, partition, downstream, upstream(partition, downstream))
+        for group, reader in sorted(using.items())
+        for partition, downstream in sorted(reader.committed.items())
+    )
 
 
 def carried_over(

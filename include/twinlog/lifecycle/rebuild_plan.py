@@ -78,37 +78,33 @@ def plan_of(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery, ledger: Ledger, topic: str
 ) -> RebuildPlan:
     """Return what a rebuild would do, by the discovery and by a ledger that was read behind the fence."""
-    found = wanted(flow, discovery, topic)
-    life = ledger.incarnations.get(topic)
-    other_log = any(it.topic == topic and it.code is ProblemCode.OTHER_LOG for it in discovery.problems)
-    same_life = life is not None and not differ(life.topic_id, found.topic_id) and not other_log
-    known = ledger.rebuilds.get(topic)
-    begun = known is not None and known.phase is RebuildPhase.DELETING
-    remote = found.remote
-    same_copy = life is None or remote is None or not differ(life.remote_topic_id, remote.topic_id)
-    partitions = range(remote.partitions if remote is not None else 0)
-    positions = [TopicPartition(found.remote_topic, number) for number in partitions]
-    bounds = clusters.target.offsets(positions).found
-    using = readers(clusters.target, found.remote_topic)
-    copied_now = (
-        {SourceIncarnation(topic, life.topic_id, it) for it in partitions} if life is not None else set()
+    found, before, known = (
+        wanted(flow, discovery, topic),
+        ledger.incarnations.get(topic),
+        ledger.rebuilds.get(topic),
     )
-    maps = read_maps(flow, clusters.target, copied_now)
-    groups = (
-        known.groups
-        if begun and known is not None
+    other_log = any(it.topic == topic and it.code is ProblemCode.OTHER_LOG for it in discovery.problems)
+    changed = before is not None and (other_log or differ(before.topic_id, found.topic_id))
+    life = None if changed else before
+    begun = known if known is not None and known.phase is RebuildPhase.DELETING else None
+    remote = found.remote
+    foreign = before is not None and remote is not None and differ(before.remote_topic_id, remote.topic_id)
+    partitions = range(remote.partitions if remote is not None else 0)
+    bounds = clusters.target.offsets(TopicPartition(found.remote_topic, it) for it in partitions).found
+    using = readers(clusters.target, found.remote_topic)
+    mapped = () if life is None or foreign else partitions
+    lives = {SourceIncarnation(topic, life.topic_id if life is not None else "", it) for it in mapped}
+    groups: tuple[GroupPosition, ...] = (
+        begun.groups
+        if begun is not None
         else (
-            *upstream_positions(found, using, maps, life, same_life, same_copy),
+            *upstream_positions(found, using, read_maps(flow, clusters.target, lives), life),
             *carried_over(known, found, using),
         )
     )
-    copied = sum(it.stable_end - it.log_start for it in bounds.values())
     committed = flow.copy.read_committed
-    source = sum(
-        it.source.readable_end(read_committed=committed) - it.source.log_start for it in found.partitions
-    )
     begins = {it.partition: it.source.log_start for it in found.partitions}
-    writers = _writers(flow, clusters, found, known if begun else None)
+    writers = _writers(flow, clusters, found, begun)
     refused = [str(shared(flow, topic, found.remote_topic, writers))] if writers else []
     return RebuildPlan(
         flow=flow.name,
@@ -117,12 +113,14 @@ def plan_of(
         remote_topic=found.remote_topic,
         remote_topic_id=remote.topic_id if remote is not None else "",
         phase=known.phase.value if known is not None else "",
-        copied_records=copied,
-        source_records=source,
+        copied_records=sum(it.stable_end - it.log_start for it in bounds.values()),
+        source_records=sum(
+            it.source.readable_end(read_committed=committed) - it.source.log_start for it in found.partitions
+        ),
         begins=begins,
         groups=groups,
         active_groups=tuple(sorted(name for name, it in using.items() if it.active)),
-        notes=(*refused, *_notes(flow, topic, begins, same_life or life is None, groups)),
+        notes=(*refused, *_notes(flow, topic, begins, groups, recreated=changed)),
         other_writers=writers,
     )
 
@@ -131,8 +129,9 @@ def _notes(
     flow: FlowSettings,
     topic: str,
     begins: Mapping[int, int],
-    same_life: bool,
     groups: Iterable[GroupPosition],
+    *,
+    recreated: bool,
 ) -> Iterator[str]:
     """Describe what a rebuild does not bring back."""
     if any(begins.values()):
@@ -140,7 +139,7 @@ def _notes(
             f"the source begins at {', '.join(f'{p}:{o}' for p, o in begins.items() if o)}: earlier records that the"
             " copy has cannot be copied again"
         )
-    if not same_life:
+    if recreated:
         yield (
             f"{topic} was deleted and created again on {flow.source.alias}: records of the deleted topic are not"
             " copied again"
