@@ -9,16 +9,21 @@ from threading import Thread
 
 import pytest
 
+from twinlog import clock
 from twinlog.airflow.alerts import (
     DrillAlert,
     RpoAlert,
     rpo_deadline,
     sound_if_over_budget,
     sound_if_overdue,
+    sound_if_standing_still,
+    stands_still,
 )
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
 from twinlog.errors import UsageError
+from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState
 from twinlog.monitoring.alarm import held_back, over_budget
+from twinlog.state.ledger import Ledger
 
 
 @pytest.fixture
@@ -181,3 +186,39 @@ def test_a_mistake_in_the_form_of_a_drill_wakes_nobody(configure, heard) -> None
         error = UsageError("groups: no group matches")
         DrillAlert(flow="A->B").notify({"exception": error, "dag_run": {"run_id": run_id}})
     assert [runs[1]] == [it["run"] for it in taken]
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("schedule", "age_s", "expected"),
+    [
+        ("* * * * *", 361, True),  # the minute's cycle has been due for longer than 300 s
+        ("* * * * *", 299, False),
+        ("0 * * * *", 55 * 60, False),  # the next one is due in five minutes
+        ("0 * * * *", 57 * 60, False),  # it has been due for two minutes
+        ("0 * * * *", 61 * 60, True),
+        ("0 0 1 1 *", 40 * 24 * 3600, False),  # none has been due: it is a year's schedule
+        ("@continuous", 300 + 2 * 15 * 60 + 299, False),  # two runs, and the time to take over
+        ("@continuous", 300 + 2 * 15 * 60 + 301, True),
+    ],
+)
+def test_standing_still_is_a_cycle_that_was_due(configure, schedule: str, age_s: int, expected: bool) -> None:
+    """By the flow's own rhythm, and its strictest RPO: here that of 300 s."""
+    flow = configure(f"twinlog.schedule={schedule}", "twinlog.rpo.seconds=300")
+    hour_ms = 480_000 * HOUR_MS + HOUR_MS  # an hour of October 2024, whole
+    reported = hour_ms - 55 * 60 * 1000 if schedule.startswith("0 *") else hour_ms
+    assert expected is stands_still(flow, reported, reported + age_s * 1000)
+
+
+def test_the_next_look_of_another_dag_tells_of_a_paused_one(configure, heard) -> None:
+    """No deadline does, for no run begins.  A flow that was failed over copies nothing."""
+    url, taken = heard
+    flow = configure(f"twinlog.alert.url={url}", "twinlog.rpo.seconds=60")
+    report = CycleReport("r", {"state": "done"}, clock.now_ms() - 3_600_000)
+    promoted = FlowState(FlowPhase.PROMOTED, 1, "jo", "")
+    for ledger in (Ledger(), Ledger(last_report=report, flow_state=promoted), Ledger(last_report=report)):
+        sound_if_standing_still(flow, ledger, {})
+    assert ["A->B"] == [it["flow"] for it in taken]
+    assert "no report for 360" in taken[0]["text"]

@@ -57,3 +57,32 @@ def test_other_errors_follow_the_tasks_own_retries() -> None:
         RetryAction.DEFAULT
         == RETRIES["retry_policy"].evaluate(KeyError("x"), try_number=1, max_tries=2).action
     )
+
+
+def test_an_error_of_ours_is_one_line_of_a_tasks_log() -> None:
+    """Without the frames of the worker below it, for its line says what to do; a mistake of twinlog's keeps them."""
+    import structlog
+
+    from twinlog.airflow.versions import errors_in_one_line
+
+    before = structlog.get_config()
+    lines: list[dict] = []
+
+    def keep(_logger: object, _method: str, event: dict) -> dict:
+        lines.append(event)
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[keep])
+    try:
+        errors_in_one_line()
+        errors_in_one_line()
+        for error in (TerminalError("no topic is named", hint="fill in `topic`"), ValueError("odd")):
+            try:
+                raise error
+            except (TerminalError, ValueError):
+                structlog.get_logger("task").exception("Task failed with exception")
+    finally:
+        structlog.configure(**before)
+    ours, odd = lines
+    assert ("no topic is named; fill in `topic`", False) == (ours["event"], "exc_info" in ours)
+    assert ("Task failed with exception", True) == (odd["event"], odd["exc_info"])

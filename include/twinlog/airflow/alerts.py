@@ -1,7 +1,8 @@
 """The alarms if more is at risk than a flow allows, or a drill fails: Airflow notifiers, and the RPO's deadline.
 
-Two things break an RPO, and each has its own trigger.  A cycle does not end in time: a deadline of the Dag, which the
-scheduler also watches if no task runs.  Or a cycle ends and leaves records waiting: `publish` sees that.
+Three things break an RPO, and each has its own trigger.  A cycle does not end in time: a deadline of the Dag, which the
+scheduler also watches if no task runs.  A cycle ends and leaves records waiting: `publish` sees that.  No cycle begins,
+for its Dag is paused: the flow's other Dags see that when they look next.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseNotifier
 
@@ -22,6 +23,9 @@ from twinlog.errors import TwinlogError, UsageError
 from twinlog.monitoring.alarm import held_back, over_budget, send
 from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
+
+if TYPE_CHECKING:
+    from twinlog.state.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +128,28 @@ def sound_if_over_budget(
     over = [*over_budget(flow, topics), *held_back(flow, undecided)]
     if over:
         RpoAlert(flow=flow.name, text="; ".join(over)).sound(context)
+
+
+def sound_if_standing_still(flow: FlowSettings, ledger: Ledger, context: Mapping[str, Any]) -> None:
+    """Send the alarm if the flow copies, and a cycle that was due has not ended for longer than the strictest RPO."""
+    from twinlog import clock
+
+    last, now = ledger.last_report, clock.now_ms()
+    if last is not None and ledger.copies and stands_still(flow, last.at_ms, now):
+        text = (
+            f"no report for {(now - last.at_ms) // 1000} s: what was written since is not known to be copied"
+        )
+        RpoAlert(flow=flow.name, text=text).sound(context)
+
+
+def stands_still(flow: FlowSettings, reported_ms: int, now_ms: int) -> bool:
+    """Say whether a cycle has been due since the report at `reported_ms`, and that for longer than the RPO.  Pure."""
+    from twinlog.duties.plan import audit_is_due as is_due
+
+    late_ms = now_ms - min(tier.rpo_seconds for tier in flow.tiers) * 1000
+    if flow.continuous:
+        return late_ms - reported_ms > longest(flow).total_seconds() * 1000
+    return is_due(flow.schedule, reported_ms, late_ms)
 
 
 def sound_if_overdue(overdue: Iterable[str], flow: FlowSettings, context: Mapping[str, Any]) -> None:

@@ -6,11 +6,12 @@ the task's own `retries`.  Every step may be run again at any time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from twinlog.airflow.form import refuse_unknown_fields
-from twinlog.airflow.versions import retry_policy
+from twinlog.airflow.versions import errors_in_one_line, retry_policy
 
 # (error, whether to try again, after how long, why); the first match decides, so subclasses come first.
 RULES = [
@@ -21,10 +22,17 @@ RULES = [
 
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10), **retry_policy(RULES)}
 
+
+def begin(context: Mapping[str, Any]) -> None:
+    """Let a task's mistakes be lines of its log, and refuse a form with a field that there is not."""
+    errors_in_one_line()
+    refuse_unknown_fields(context)
+
+
 OUR_TASKS: dict[str, Any] = {
     "owner": "twinlog",
     **RETRIES,
-    "pre_execute": refuse_unknown_fields,
+    "pre_execute": begin,
     "show_return_value_in_logs": False,
 }
 """The default arguments of twinlog's own Dags.

@@ -6,6 +6,7 @@ Before 3.2 a deadline calls nothing but coroutines: there Airflow does not tell 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from importlib.metadata import version
@@ -14,7 +15,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 import airflow
-from twinlog.errors import UsageError
+from twinlog.errors import TwinlogError, UsageError
 
 RELEASE = Version(airflow.__version__).release[:2]
 if not (3, 1) <= RELEASE < (4, 0):
@@ -71,6 +72,7 @@ __all__ = [
     "Stats",
     "conf",
     "deadline",
+    "errors_in_one_line",
     "retry_policy",
 ]
 
@@ -91,6 +93,23 @@ def retry_policy(rules: list[tuple[str, bool, timedelta | None, str]]) -> dict[s
         for error, again, delay, why in rules
     ]
     return {"retry_policy": ExceptionRetryPolicy(rules=made)}
+
+
+def errors_in_one_line() -> None:
+    """Let this task's log say what an error of ours says, without the frames below it; its line has what to do."""
+    import structlog
+
+    processors = structlog.get_config()["processors"]
+    if _one_line not in processors:
+        processors.insert(0, _one_line)
+
+
+def _one_line(_logger: object, _method: str, event: Any) -> Any:
+    error = sys.exc_info()[1] if event.get("exc_info") is True else event.get("exc_info")
+    if isinstance(error, TwinlogError):
+        del event["exc_info"]
+        event["event"] = str(error)
+    return event
 
 
 def deadline(name: str, after: timedelta, notifier: type, told: Mapping[str, Any]) -> Any:

@@ -2,16 +2,19 @@
 
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from seen_flow import seen_flow
 
 from twinlog.airflow.tasks import cycle
 from twinlog.airflow.tasks.frame import shown
 from twinlog.copying.ranges import RangePlan
 from twinlog.errors import TerminalError, UsageError
 from twinlog.lane.spec import RangeSpec
+from twinlog.monitoring.exporter import Board
 
 REFUSED = {"sync_topics": {"refused": [{"name": "A.orders", "message": "no CREATE"}]}}
 HELD = {"discover": {"stands_by": "paused by jo: brokers move"}}
@@ -123,3 +126,26 @@ def test_a_log_says_of_a_plan_what_people_ask(caplog: pytest.LogCaptureFixture) 
         document = shown(plan, ranges=cycle.ranges_told(plan))
     assert "  topic=orders partition=1 start=5 end=9 remote_topic=A.orders" in caplog.messages
     assert 1_000_000 == document["ranges"][0]["max_message_bytes"]
+
+
+def test_checks_and_groups_of_other_tasks_are_among_the_metrics(tmp_path: Path) -> None:
+    """Each task has a process of its own, and one of them writes the file: alerts look for all of them there."""
+    checks = [
+        {"severity": "critical", "passed": False},
+        {"severity": "critical", "passed": True},
+        {"severity": "warning", "passed": False},
+    ]
+    board = Board(seen_flow().flow)
+    states = {"synced": 4, "wrongly-not": 2}
+    cycle.tell_others(board, {"checks": checks}, {"groups": 3, "states": states, "latency_ms": None})
+    told = board.write(tmp_path).read_text()
+    for line in (
+        'twinlog_failed_checks{flow="A->B",severity="critical"} 1.0',
+        'twinlog_failed_checks{flow="A->B",severity="warning"} 1.0',
+        'twinlog_group_positions{flow="A->B",state="wrongly-not"} 2.0',
+        'twinlog_groups{flow="A->B"} 3.0',
+    ):
+        assert line in told.splitlines()
+    silent = Board(seen_flow().flow)
+    cycle.tell_others(silent, None, None)
+    assert () == silent.now()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context, Param
 
 from twinlog.airflow import form
+from twinlog.airflow.alerts import sound_if_standing_still
 from twinlog.airflow.cycle import source_topics
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import SCHEDULED
@@ -112,10 +113,10 @@ def _audit(flow: FlowSettings, context: Context) -> Request:
     from twinlog.spark.request import AuditStepRequest
 
     if context["dag_run"].run_type.value == SCHEDULED:
-        with opened(
-            flow
-        ) as clusters:  # before Spark is started, and without asking a source that may be lost
-            skip_out_of_service(flow, clusters, "nothing is copied that could be audited")
+        # Before Spark is started, and without asking a source that may be lost.
+        with opened(flow) as clusters:
+            ledger = skip_out_of_service(flow, clusters, "nothing is copied that could be audited")
+        sound_if_standing_still(flow, ledger, context)
     return AuditStepRequest(
         config=configuration_path(), flow=flow.name, audit=audit_request(context["params"])
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.ranges import RangePlan
     from twinlog.groups.report import CheckpointsResult
+    from twinlog.monitoring.exporter import Board
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +140,6 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
 
     Skipped if a cluster does not allow it: the copy goes on without.
     """
-    from twinlog.monitoring.samples import of_groups
     from twinlog.steps import checkpoints as step
 
     with working(flow_name) as (flow, clusters):
@@ -148,7 +148,6 @@ def checkpoints(flow_name: str, outlet_events: Any) -> Json:
         except ClusterRefused as error:
             # A copy does not need the ACLs for it (`twinlog check`).
             raise AirflowSkipException(f"groups are not looked after: {error}") from error
-    gauges.send(flow, of_groups(result.groups, result.states, result.latency_ms))
     if result.groups_synced:
         extra = {
             "flow": flow.name,
@@ -175,7 +174,6 @@ def heartbeats(flow_name: str) -> Json:
 
 def validate(flow_name: str) -> Json:
     """Run the step.  Raises TerminalError if a critical check failed: the copy must not be relied upon."""
-    from twinlog.monitoring.samples import of_checks
     from twinlog.steps import validate as step
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
@@ -183,7 +181,6 @@ def validate(flow_name: str) -> Json:
     copied = context["ti"].xcom_pull(task_ids="copy") or {}
     with working(flow_name) as (flow, clusters):
         result = step.run(flow, clusters, context["dag_run"].run_id, copied=bool(copied.get("records")))
-    gauges.send(flow, of_checks(result.checks))
     document = shown(result)
     document = shortened(document, "the page, and the log of this task", checks=lambda it: bool(it["passed"]))
     if not result.success:
@@ -219,6 +216,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     started_ms = round(run.start_date.timestamp() * 1000)
     with working(flow_name) as (flow, clusters):
         board = Board(flow)
+        tell_others(board, ti.xcom_pull(task_ids="validate"), ti.xcom_pull(task_ids="checkpoints"))
         overdue = overdue_drills(flow, clusters)
         made = step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons), board=board)
     report = shown(made)
@@ -234,6 +232,18 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     checks = ti.xcom_pull(task_ids="validate")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
     return shortened(report, REPORT)
+
+
+def tell_others(board: Board, checks: Json | None, groups: Json | None) -> None:
+    """Add what the XComs of `validate` and `checkpoints` count to the numbers that `publish` writes."""
+    from twinlog.monitoring.metrics import FAILED_CHECKS
+    from twinlog.monitoring.samples import of_groups
+
+    if checks is not None:
+        failed = Counter(it["severity"] for it in checks["checks"] if not it["passed"])
+        board.tell("checks", [FAILED_CHECKS.of(failed[it], it) for it in ("critical", "warning")])
+    if groups is not None:
+        board.tell("groups", of_groups(groups["groups"], groups["states"], groups["latency_ms"]))
 
 
 def overdue_drills(flow: FlowSettings, clusters: Clusters) -> list[str]:
@@ -277,6 +287,8 @@ def shown_groups(result: CheckpointsResult) -> Json:
         "deleted": result.deleted,
         "committed": result.committed,
         "positions": counts(result),
+        "states": dict(result.states),
+        "latency_ms": result.latency_ms,
         "wrongly": to_json(result.wrongly[:MOST_GROUPS]),
         "uncovered": to_json(result.uncovered[:MOST_GROUPS]),
         "notes": list(result.notes),

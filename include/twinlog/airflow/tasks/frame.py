@@ -21,6 +21,7 @@ from twinlog.visible import visible
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
     from twinlog.procedure import Outcome
+    from twinlog.state.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +66,14 @@ def opened_own(flow: FlowSettings) -> Iterator[Clusters]:
         yield clusters
 
 
-def skip_out_of_service(flow: FlowSettings, clusters: Clusters, why: str) -> None:
-    """Skip the task if the flow was failed over.  Raises AirflowSkipException with `why`."""
+def skip_out_of_service(flow: FlowSettings, clusters: Clusters, why: str) -> Ledger:
+    """Return the flow's ledger.  Raises AirflowSkipException with `why` if the flow was failed over."""
     from twinlog.state.ledger import read_ledger
 
-    if (phase := read_ledger(flow, clusters.target).phase).out_of_service:
-        raise AirflowSkipException(f"{flow.name} is {phase.value}: {why}")
+    ledger = read_ledger(flow, clusters.target)
+    if ledger.phase.out_of_service:
+        raise AirflowSkipException(f"{flow.name} is {ledger.phase.value}: {why}")
+    return ledger
 
 
 def discovered(flow: FlowSettings, ti: Any) -> Json | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 
 from twinlog.airflow import form
+from twinlog.airflow.alerts import sound_if_standing_still
 from twinlog.airflow.assets import readiness
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.gauges import of_gate, send
@@ -21,13 +22,17 @@ from twinlog.config.flow.load import enabled_flow
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
-from twinlog.visible import visible
+from twinlog.visible import first_few, visible
 
 if TYPE_CHECKING:
     from twinlog.gate.answer import GateCheck, GateResult
     from twinlog.gate.ask import GateRequest
+    from twinlog.state.ledger import Ledger
 
 log = logging.getLogger(__name__)
+
+MOST_NAMED = 10
+"""Checks that forbid a failover which a no lists."""
 
 PARAMS = {
     "mode": form.choice(
@@ -54,6 +59,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     params = context["params"]
     request = gate_request(params["mode"], params["producers_stopped"], params["canary"])
     asked = ask(flow_name, request, keeps=lambda _: True)
+    sound_if_standing_still(asked.flow, asked.ledger, context)
     for check in asked.result.checks:
         log.log(_level(check), "%s", line_of(check))
     shown = asked.document
@@ -62,10 +68,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     if not asked.result.ready:
         context["ti"].xcom_push("return_value", shown)
         raise TerminalError(
-            f"{asked.flow.name} is not ready for a failover ({request.mode.value}):"
-            f" {', '.join(asked.result.blocking)}",
-            hint=f"see {shown['page']}",
-            code="not-ready",
+            " ".join(why_not(asked.result)), hint="docs/gate.md says what to do", code="not-ready"
         )
     return shown
 
@@ -77,6 +80,7 @@ class Asked:
     flow: FlowSettings
     result: GateResult
     document: Mapping[str, Any]
+    ledger: Ledger
 
 
 def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateRequest:
@@ -96,6 +100,7 @@ def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool
     from twinlog.gate.evidence import Seal
     from twinlog.gate.record import keep
     from twinlog.judge.great_expectations import validate
+    from twinlog.state.ledger import read_ledger
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     configuration = read_configuration(ask_airflow)
@@ -104,10 +109,12 @@ def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool
     document: Json = {}
     with opened(flow) as clusters:
         answer = step.run(flow, clusters, request, by=validate)
+        ledger = read_ledger(flow, clusters.target)
         if keeps(answer.result):
             document = to_json(keep(flow, clusters.target, answer, seal))
     send(flow, of_gate(flow, answer.result))
-    return Asked(flow, answer.result, shortened({**to_json(answer.result), **document}, "page and evidence"))
+    document = shortened({**to_json(answer.result), **document}, "page and evidence")
+    return Asked(flow, answer.result, document, ledger)
 
 
 def line_of(check: GateCheck) -> str:
@@ -118,7 +125,7 @@ def line_of(check: GateCheck) -> str:
 def why_not(result: GateResult) -> list[str]:
     """Say that the gate says no, with a line for each check that forbids the failover.  Pure."""
     no = f"{result.flow} is not ready for a failover ({result.mode.value}):"
-    return [no, *(line_of(check) for check in result.checks if check.blocks)]
+    return [no, *first_few([line_of(check) for check in result.checks if check.blocks], MOST_NAMED)]
 
 
 def _level(check: GateCheck) -> int:
