@@ -96,7 +96,7 @@ def test_syncs_of_another_copy_are_forgotten_where_the_new_one_begins_behind_the
     source.append(TopicPartition(SYNCS, 0), key=stale.key(), value=stale.value())
     assert 0 < emit.run(flow, clusters).syncs
     known = OffsetSyncStore.of(written(source, SYNCS))
-    assert [-1, 0, 0, 0, 1] == [known.translate("orders", 0, upstream).offset for upstream in range(5)]
+    assert [-1, 0, 0, 0, 1] == [known.translate("orders", 0, upstream) for upstream in range(5)]
     assert 0 == emit.run(flow, clusters).syncs
 
 

@@ -14,7 +14,6 @@ from twinlog.offsets.offset_sync_store import (
     SLOTS,
     OffsetSyncStore,
     PartitionSyncs,
-    SyncOutcome,
     apart,
     recent,
 )
@@ -31,8 +30,7 @@ def syncs(offsets: Iterable[int]) -> list[OffsetSync]:
 def translate(store: OffsetSyncStore, upstream: int) -> int:
     """As MM2 says it: -1 for too old."""
     answer = store.translate("orders", 0, upstream)
-    assert answer.outcome is not SyncOutcome.NO_SYNCS
-    return -1 if answer.offset is None else answer.offset
+    return -1 if answer is None else answer
 
 
 def distinct(store: OffsetSyncStore) -> list[tuple[int, int, int, int]]:
@@ -56,32 +54,30 @@ def uppers(store: OffsetSyncStore) -> list[tuple[int, int]]:
     return [(first, upstream) for first, _, upstream, _ in distinct(store)]
 
 
-STARTED_TO_END = OffsetSyncStore.of([], read_to_end=True)
-
-
 def test_one_sync_then_another_then_a_rewind() -> None:
     """A sync is met exactly, passed by one; nothing older is translated; a rewind forgets what was."""
-    store = STARTED_TO_END.then([sync(100, 200)])
+    read = [sync(100, 200)]
+    store = OffsetSyncStore.of(read)
     assert [(0, 63, 100, 200)] == distinct(store)
     assert 201 == translate(store, 150)
-    store = store.then([sync(150, 251)])
+    store = OffsetSyncStore.of(read := [*read, sync(150, 251)])
     assert [251, -1] == [translate(store, 150), translate(store, 5)]
-    store = store.then([sync(200, 10)])
+    store = OffsetSyncStore.of(read := [*read, sync(200, 10)])
     assert 10 == translate(store, 200)
-    store = store.then([sync(20, 20)])
+    store = OffsetSyncStore.of([*read, sync(20, 20)])
     assert [(0, 63, 20, 20)] == distinct(store)
     assert 20 == translate(store, 20)
 
 
 def test_partition_without_syncs_has_no_translation() -> None:
-    """MM2's empty answer is not its -1."""
-    assert SyncOutcome.NO_SYNCS is STARTED_TO_END.translate("orders", 0, 7).outcome
-    assert SyncOutcome.NO_SYNCS is STARTED_TO_END.then([sync(1)]).translate("orders", 1, 7).outcome
+    """MM2 has no answer."""
+    assert OffsetSyncStore.of([]).translate("orders", 0, 7) is None
+    assert OffsetSyncStore.of([sync(1)]).translate("orders", 1, 7) is None
 
 
 def test_a_sync_of_the_initial_read() -> None:
     """Older offsets are too old."""
-    store = OffsetSyncStore.of([sync(100, 200)], read_to_end=True)
+    store = OffsetSyncStore.of([sync(100, 200)])
     assert [-1, 200, 201] == [translate(store, it) for it in (0, 100, 200)]
 
 
@@ -89,13 +85,13 @@ TEN_TO_1000 = syncs(range(0, 1001, 10))
 AFTER_1000 = syncs(range(1010, 10001, 10))
 
 
-def test_read_to_end_keeps_the_newest_only() -> None:
-    """MM2 without its checkpoints forgets the history of the topic."""
-    store = OffsetSyncStore.of(TEN_TO_1000, read_to_end=True)
+def test_the_first_sync_is_all_there_is_before_it() -> None:
+    """MM2's vectors for a topic of whose content at the start only the newest sync counts."""
+    store = OffsetSyncStore.of(TEN_TO_1000[-1:])
     assert [(0, 63, 1000, 1000)] == distinct(store)
     assert [-1, 1000, 1001, 1001] == [translate(store, it) for it in (999, 1000, 1001, 1002)]
 
-    store = store.then(AFTER_1000)
+    store = OffsetSyncStore.of([TEN_TO_1000[-1], *AFTER_1000])
     assert [
         (0, 10000),
         (5, 9990),
@@ -134,7 +130,7 @@ def test_history_is_kept_when_checkpoints_could_be_read() -> None:
     for offset, before in [(480, 0), (720, 480), (1000, 990)]:
         assert_sparse(store, offset, before)
 
-    store = store.then(syncs(range(1000, 10001, 10)))
+    store = OffsetSyncStore.of([*TEN_TO_1000, *syncs(range(1000, 10001, 10))])
     assert [
         (0, 10000),
         (5, 9990),

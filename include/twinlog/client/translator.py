@@ -185,7 +185,7 @@ class FlowTranslator:
     def _by_syncs(self, pair: Pair, base: Answer) -> Answer:
         """Translate by MM2's rule, for offsets that MM2 copied and no audit compared: early, never late or exact."""
         upstream = base.upstream_offset or 0
-        known = self._syncs.translate(pair.source_topic, pair.partition, upstream).offset
+        known = self._syncs.translate(pair.source_topic, pair.partition, upstream)
         if known is None or pair.target is None or known > pair.target.end:
             return base
         return replace(

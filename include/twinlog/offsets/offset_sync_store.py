@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from twinlog.kafka_types import TopicPartition
@@ -44,26 +43,6 @@ class Sync(Protocol):
         """Return the offset of the same record on the target."""
 
 
-class SyncOutcome(StrEnum):
-    """Name the outcome of a translation by syncs; MM2 answers -1 for `too-old`, and nothing for `no-syncs`."""
-
-    TRANSLATED = "translated"
-    TOO_OLD = "too-old"
-    NO_SYNCS = "no-syncs"
-
-
-@dataclass(frozen=True, slots=True)
-class SyncTranslation:
-    """The offset at which MM2 would let a group go on: downstream, None unless `outcome` is `translated`."""
-
-    outcome: SyncOutcome
-    offset: int | None = None
-
-
-_TOO_OLD = SyncTranslation(SyncOutcome.TOO_OLD)
-_NO_SYNCS = SyncTranslation(SyncOutcome.NO_SYNCS)
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionSyncs:
     """The slots of one partition; immutable: a new sync makes new slots."""
@@ -81,13 +60,13 @@ class PartitionSyncs:
             return PartitionSyncs.first(newest)
         return PartitionSyncs(_shifted(self.slots, newest))
 
-    def translate(self, upstream: int) -> SyncTranslation:
-        """Translate by the newest sync at or before `upstream`; add one if the group is behind the sync's record."""
+    def translate(self, upstream: int) -> int | None:
+        """Translate by the newest sync at or before `upstream`; add one if the group is behind the sync's record.
+
+        None if the offset is too old: MM2 answers -1.
+        """
         picked = next((it for it in self.slots if it.upstream_offset <= upstream), None)
-        if picked is None:
-            return _TOO_OLD
-        behind = int(upstream > picked.upstream_offset)
-        return SyncTranslation(SyncOutcome.TRANSLATED, picked.downstream_offset + behind)
+        return None if picked is None else picked.downstream_offset + int(upstream > picked.upstream_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,32 +76,18 @@ class OffsetSyncStore:
     partitions: Mapping[TopicPartition, PartitionSyncs]
 
     @classmethod
-    def of(cls, syncs: Iterable[Sync], *, read_to_end: bool = False) -> OffsetSyncStore:
-        """Take the records of an offset-syncs topic in their order.
-
-        `read_to_end` is MM2's fallback if it may not read its checkpoints: of the topic's content at the start, only
-        the newest sync of each partition counts.
-        """
+    def of(cls, syncs: Iterable[Sync]) -> OffsetSyncStore:
+        """Take the records of an offset-syncs topic in their order."""
         known: dict[TopicPartition, PartitionSyncs] = {}
         for sync in syncs:
-            name = sync.topic_partition
-            slots = known.get(name)
-            known[name] = PartitionSyncs.first(sync) if slots is None or read_to_end else slots.then(sync)
+            slots = known.get(sync.topic_partition)
+            known[sync.topic_partition] = PartitionSyncs.first(sync) if slots is None else slots.then(sync)
         return cls(known)
 
-    def then(self, syncs: Iterable[Sync]) -> OffsetSyncStore:
-        """Take records that were written after the start."""
-        known = dict(self.partitions)
-        for sync in syncs:
-            name = sync.topic_partition
-            slots = known.get(name)
-            known[name] = PartitionSyncs.first(sync) if slots is None else slots.then(sync)
-        return OffsetSyncStore(known)
-
-    def translate(self, topic: str, partition: int, upstream: int) -> SyncTranslation:
-        """Translate a committed upstream offset as MM2 would; `topic` is the source's name."""
+    def translate(self, topic: str, partition: int, upstream: int) -> int | None:
+        """Translate a committed upstream offset as MM2 would, None if it has no answer; `topic` is the source's."""
         slots = self.partitions.get(TopicPartition(topic, partition))
-        return _NO_SYNCS if slots is None else slots.translate(upstream)
+        return None if slots is None else slots.translate(upstream)
 
 
 def recent(earlier: Sync, later: Sync, i: int, j: int) -> bool:
