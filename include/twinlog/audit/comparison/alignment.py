@@ -6,20 +6,18 @@ matched by content, so that one lost record does not make every record after it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from typing import Any
 
-from twinlog.audit.comparison.record_fields import RawRecord, differing
+from twinlog.audit.comparison.record_fields import RawRecord, key_of
 
 Pair = tuple[RawRecord | None, RawRecord | None]
 """A source record and a target record that belong together; one of them is None if it has no counterpart."""
 
 Place = Callable[[int], int | None]
 """Returns the downstream offset expected for the copy of an upstream offset; None if it has no copy."""
-
-_UNMATCHED = 2
-_WEIGHED_CELLS = 1024
 
 
 def align(
@@ -82,10 +80,7 @@ def by_offset(
 
 def by_content(source: Sequence[RawRecord], target: Sequence[RawRecord], *, at_end: bool) -> list[Pair]:
     """Pair records by content, in order; empty if the lists have nothing in common."""
-    matcher = SequenceMatcher(
-        None, [it.content for it in source], [it.content for it in target], autojunk=False
-    )
-    steps = matcher.get_opcodes()
+    steps = _steps([it.content for it in source], [it.content for it in target])
     if all(tag != "equal" for tag, *_ in steps):
         return []
     if not at_end and steps[-1][0] != "equal":
@@ -93,34 +88,16 @@ def by_content(source: Sequence[RawRecord], target: Sequence[RawRecord], *, at_e
     pairs: list[Pair] = []
     for tag, left, left_end, right, right_end in steps:
         ours, theirs = source[left:left_end], target[right:right_end]
-        pairs += zip(ours, theirs, strict=True) if tag == "equal" else _most_alike(ours, theirs)
+        pairs += zip(ours, theirs, strict=True) if tag == "equal" else _by_key(ours, theirs)
     return pairs
 
 
-def _most_alike(source: Sequence[RawRecord], target: Sequence[RawRecord]) -> list[Pair]:
-    """Pair records of which none are equal, so that the fewest fields differ (edit distance)."""
-    if len(source) * len(target) > _WEIGHED_CELLS or not source or not target:
-        return list(zip_longest(source, target))
-    rows, columns = len(source) + 1, len(target) + 1
-    cost = [[_UNMATCHED * (i + j) for j in range(columns)] for i in range(rows)]
-    changed = [[len(differing(ours, theirs)) for theirs in target] for ours in source]
-    for i in range(1, rows):
-        for j in range(1, columns):
-            cost[i][j] = min(
-                cost[i - 1][j - 1] + changed[i - 1][j - 1],
-                cost[i - 1][j] + _UNMATCHED,
-                cost[i][j - 1] + _UNMATCHED,
-            )
-    pairs: list[Pair] = []
-    i, j = rows - 1, columns - 1
-    while i or j:
-        if i and j and cost[i][j] == cost[i - 1][j - 1] + changed[i - 1][j - 1]:
-            i, j = i - 1, j - 1
-            pairs.append((source[i], target[j]))
-        elif i and cost[i][j] == cost[i - 1][j] + _UNMATCHED:
-            i -= 1
-            pairs.append((source[i], None))
-        else:
-            j -= 1
-            pairs.append((None, target[j]))
-    return pairs[::-1]
+def _by_key(source: Sequence[RawRecord], target: Sequence[RawRecord]) -> Iterator[Pair]:
+    """Pair records of which none are equal: those of one key belong together, in order, and others as they come."""
+    keys = ([key_of(it.rest) for it in source], [key_of(it.rest) for it in target])
+    for _, left, left_end, right, right_end in _steps(*keys):
+        yield from zip_longest(source[left:left_end], target[right:right_end])
+
+
+def _steps(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Any]:
+    return SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
