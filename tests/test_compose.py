@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from twinlog.config.flow.load import load
-from twinlog.spark.protection import PROTECTED, ConnectAddress, shares_session
+from twinlog.errors import ConfigError
+from twinlog.spark.protection import PROTECTED, require_safe_way, shares_session
 from twinlog.spark.server import KEEP_SESSIONS
 from twinlog.spark.session import CONF
 
@@ -126,7 +128,8 @@ def test_nobody_else_is_let_into_spark():
     master = (
         load(ROOT / "include/config/compose.properties", environ=ENVIRONMENT).flows["A->B"].copy.spark_master
     )
-    assert ConnectAddress(here=False, token=True, tls=False) == ConnectAddress.of(master, {})
+    with pytest.raises(ConfigError, match="has no TLS, and"):  # a token it has
+        require_safe_way(master, [SimpleNamespace(holds_secrets=True)], {})
     assert master.endswith(";authorization=Bearer%20t")
     assert shares_session(master)  # or the server keeps a Python process of every cycle
 

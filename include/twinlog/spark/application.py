@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from twinlog.audit.request import AuditRequest
     from twinlog.audit.result import AuditResult
     from twinlog.copying.result import CopyResult
-    from twinlog.data_rules.ask import DataRulesResult
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
@@ -69,7 +68,11 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = lambda
 
             return failover.run_home(configuration, flow, request, master, on_start)
         case _:
-            return _apply_rules(flow, master)
+            name = f"twinlog data rules {flow.name}"
+            with session(master, name, meanwhile="twinlog.spark.steps.rules") as spark:
+                from twinlog.spark.steps import rules
+
+                return rules.run(flow, spark)
 
 
 def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:
@@ -106,13 +109,6 @@ def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnS
         from twinlog.spark.steps import audit
 
         return audit.run(flow, request, spark, master, on_start)
-
-
-def _apply_rules(flow: FlowSettings, master: str) -> DataRulesResult:
-    with session(master, f"twinlog data rules {flow.name}", meanwhile="twinlog.spark.steps.rules") as spark:
-        from twinlog.spark.steps import rules
-
-        return rules.run(flow, spark)
 
 
 def flow_named(configuration: Configuration, name: str) -> FlowSettings:

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, Protocol
 from urllib.parse import quote, unquote
@@ -58,27 +57,6 @@ def protection(master: str, chosen: Mapping[str, str]) -> Mapping[str, str]:
     return wanted
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectAddress:
-    """The protection that the address of a Connect server shows: where data is sent, and who else may connect."""
-
-    here: bool
-    token: bool
-    tls: bool
-
-    @classmethod
-    def of(cls, master: str, environ: Mapping[str, str]) -> ConnectAddress:
-        """Read an address as PySpark does: with a token it uses TLS, except to `localhost`."""
-        host, options = _parts(master)
-        bearer = "token" in options or TOKEN_VARIABLE in environ
-        return cls(
-            here=bool(_LOOPBACK.fullmatch(host)),
-            token=bearer or "authorization" in options,
-            tls=options.get("use_ssl", "").lower() == "true"
-            or (bearer and host not in {"localhost", "127.0.0.1"}),
-        )
-
-
 class MayHoldSecrets(Protocol):
     """A value that is sent to tasks: connections may hold passwords, transforms keys."""
 
@@ -96,15 +74,19 @@ def require_safe_way(
     """
     if not master.startswith("sc://") or not any(it.holds_secrets for it in sent):
         return
-    address = ConnectAddress.of(master, environ)
-    if address.token and address.tls:
+    # PySpark reads an address like this: with a token it uses TLS, except to `localhost`.
+    host, options = _parts(master)
+    bearer = "token" in options or TOKEN_VARIABLE in environ
+    token = bearer or "authorization" in options
+    tls = options.get("use_ssl", "").lower() == "true" or (bearer and host not in {"localhost", "127.0.0.1"})
+    if token and tls:
         return
     bare, _, _ = master.partition(";")
-    if address.here:
-        if not address.token:
+    if _LOOPBACK.fullmatch(host):
+        if not token:
             _warn_once(f"{bare} asks for no token: whoever is on this machine may use it, and read passwords")
         return
-    missing = " and ".join([*([] if address.token else ["no token"]), *([] if address.tls else ["no TLS"])])
+    missing = " and ".join(what for what, there in (("no token", token), ("no TLS", tls)) if not there)
     raise ConfigError(
         f"the way to {bare} has {missing}, and the flow's passwords would go there",
         hint=f"start the server with {TOKEN_VARIABLE} behind TLS, and give twinlog the token: in the same variable,"
