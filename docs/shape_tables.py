@@ -125,7 +125,7 @@ ANSWERS = (
     Answer(["accept"], "gate.answer:WaivedBy", "accepted", FLOW),
     Answer(["topics gaps"], "facts.gaps:GapReport", "gaps", FLOW),
     Answer(["failover"], "recovery.report:FailoverReport", less=NOT_SHOWN),
-    Answer(["failback"], "recovery.failback.failback:FailbackReport", less=NOT_SHOWN),
+    Answer(["failback"], "recovery.report:FailbackReport", less=NOT_SHOWN),
     Answer(["drill"], "drill.report:DrillReport", less=NOT_SHOWN),
     Answer(["drill history"], "formats.ledger.recovery:DrillRun", "runs", FLOW),
     Answer(

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TransientError, TwinlogError
-from twinlog.formats.ledger.recovery import StepState
+from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 
 
 class StepName(StrEnum):
@@ -108,7 +108,8 @@ class Step(Generic[World]):
     """One step: what it does, what is to be expected of it, and what to do otherwise; A is the source, B the target.
 
     `do` does it; the first step, and the others of a dry run, have none.  `look` says what it would do now, with the
-    numbers, "" if there are none.
+    numbers, "" if there are none; `reads` is what a dry run does of it.
+    `undo` takes back what it did for a run that is over, and returns what is left for a person; it may be repeated.
     """
 
     name: StepName
@@ -117,6 +118,8 @@ class Step(Generic[World]):
     otherwise: str
     do: Callable[[World], Outcome] | None = None
     look: Callable[[World], str] | None = None
+    reads: Callable[[World], Outcome] | None = None
+    undo: Callable[[World, RecoveryRun], list[str]] | None = None
 
     def on(self, do: Callable[[Other], Outcome], look: Callable[[Other], str] | None = None) -> Step[Other]:
         """Return the step as another procedure does it."""

@@ -20,9 +20,8 @@ from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState, StepState
 from twinlog.judge.check import Mode
 from twinlog.procedure import StepName, StepReport
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedures import names_of
-from twinlog.recovery.report import FailoverReport, State
+from twinlog.recovery.report import FailbackReport, FailoverReport, State
 from twinlog.state.ledger import Ledger
 
 ANSWER = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ann"}}

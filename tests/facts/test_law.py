@@ -21,6 +21,7 @@ from twinlog.judge.check import Mode
 from twinlog.monitoring import publish, samples, status
 from twinlog.recovery import failover
 from twinlog.recovery.steps.loss import read_loss
+from twinlog.recovery.steps.world import Request
 from twinlog.topics.snapshot import FlowSnapshot
 
 LIVE = GateRequest(Mode.PLANNED, still_writing=True)
@@ -139,7 +140,7 @@ def is_ready(world: World, taken: Taken, request: GateRequest) -> bool:
 def said(world: World, mode: Mode) -> str:
     """What a dry run says; an error is no good news."""
     try:
-        report = failover.look(world.flow, world.clusters, failover.Request(mode, "jo", dry_run=True))
+        report = failover.run(world.flow, world.clusters, Request("jo", mode, dry_run=True))
     except TwinlogError as error:
         return error.message
     return "; ".join(

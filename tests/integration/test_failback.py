@@ -39,18 +39,17 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.gate.evidence import Seal
 from twinlog.groups import checkpoints
-from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import export, failback, home
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
+from twinlog.recovery.report import FailbackReport
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import LOOKING, Answer, Request, Tools
 from twinlog.state.ledger import read_ledger, write_ledger
 
 NOW = int(time.time() * 1000)
@@ -206,9 +205,9 @@ def test_what_the_reverse_flow_brought_home_is_no_tail(cluster_a, cluster_b, tmp
     produce(cluster_a, topic, [seen(it) for it in range(10, 13)])
     produce(cluster_b, topic, [seen(it) for it in range(120, 124)])
 
-    request = failback.Request("jo", Seal("mm2.properties", "sha"), reverse=back)
+    tools = replace(LOOKING, seal=Seal("mm2.properties", "sha"))
     with open_clusters(there) as clusters, opened_logs(there) as read:
-        report = failback.run(there, clusters, request, read)
+        report = failback.run(there, clusters, Request("jo"), tools, read, back)
     assert ("promoted", 3, 4, 0) == (
         report.state.value,
         report.only_on_source,
@@ -261,7 +260,7 @@ class BothWays:
 
     def fail_over(self) -> None:
         """Promote the right side, as planned; no group reads a record again."""
-        request = failover.Request(Mode.PLANNED, "jo")
+        request = Request("jo")
         with open_clusters(self.there) as clusters, open_clusters(self.back) as back:
             tools = replace(self.tools(Answer.YES), reverse=Way(self.back, back))
             report = failover.run(self.there, clusters, request, tools)
@@ -270,7 +269,7 @@ class BothWays:
 
     def home(self, answer: Answer = Answer.YES, tail: Tail | None = None, **changes: bool) -> FailbackReport:
         """Go home, or go on with that."""
-        request = home.Request("jo", tail, **changes)
+        request = Request("jo", tail=tail, **changes)
         with (
             open_clusters(self.there) as there,
             open_clusters(self.back) as back,

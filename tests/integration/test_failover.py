@@ -54,7 +54,7 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import heartbeats, publish
 from twinlog.recovery import failover
 from twinlog.recovery.report import FailoverReport
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import Answer, Request, Tools
 from twinlog.state.ledger import read_ledger
 
 PARTITIONS = 3
@@ -117,7 +117,7 @@ class Pair:
         """Fail over in this process, with lanes in threads."""
         tools = Tools(ThreadRunner, asked, time.sleep, Seal("mm2.properties", "sha"))
         with open_clusters(self.flow) as clusters:
-            return failover.run(self.flow, clusters, failover.Request(mode, "jo"), tools)
+            return failover.run(self.flow, clusters, Request("jo", mode), tools)
 
     def command(self, *words: str) -> tuple[int, dict]:
         """Run one command line in this process; its exit code and JSON document."""

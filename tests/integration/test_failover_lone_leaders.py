@@ -11,7 +11,7 @@ from test_failover import Pair, numbered, numbers_in, start_again, steps_of
 from lab import produce
 from twinlog.judge.check import Mode
 from twinlog.lab.kafka.broker import EmbeddedKafka
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 
 pytestmark = pytest.mark.long
 

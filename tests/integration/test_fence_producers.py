@@ -21,11 +21,10 @@ from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.gate.at_source import moving_topics
 from twinlog.gate.evidence import Seal
-from twinlog.judge.check import Mode
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.recovery import abort, failover
 from twinlog.recovery.report import FailoverReport, State
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import Answer, Request, Tools
 
 USERS = {"poor": "p", "shop": "s"}
 
@@ -97,7 +96,7 @@ class Open:
         tools = Tools(ThreadRunner, lambda _: answer, time.sleep, Seal("mm2.properties", "sha"))
         with open_clusters(self.flow) as clusters:
             audit.run(self.flow, clusters, LocalAuditRunner())
-            return failover.run(self.flow, clusters, failover.Request(Mode.PLANNED, "jo"), tools)
+            return failover.run(self.flow, clusters, Request("jo"), tools)
 
 
 @pytest.fixture(scope="module")

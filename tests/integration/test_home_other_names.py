@@ -37,17 +37,16 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.evidence import Seal
 from twinlog.groups import checkpoints
-from twinlog.judge.check import Mode
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.monitoring import publish
 from twinlog.recovery import failover
 from twinlog.recovery.failback import home
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
+from twinlog.recovery.report import FailbackReport
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import Answer, Request, Tools
 from twinlog.recovery.ways_home import way_home
 from twinlog.state.ledger import read_ledger
 
@@ -100,7 +99,7 @@ class Pair:
     def fail_over(self) -> None:
         """Promote the right side, as planned; no group reads a record again."""
         with open_clusters(self.there) as clusters:
-            request = failover.Request(Mode.PLANNED, "jo")
+            request = Request("jo")
             report = failover.run(self.there, clusters, request, self.tools(Answer.YES))
         assert "promoted" == report.state.value, steps_of(report)
         assert {0} >= {it.again for it in report.groups}, report.groups
@@ -114,7 +113,7 @@ class Pair:
             opened_logs(self.there) as read,
         ):
             ways = Way(self.there, there), Way(back, clusters)
-            return home.run(*ways, home.Request("jo", tail, **changes), self.tools(answer), read)
+            return home.run(*ways, Request("jo", tail=tail, **changes), self.tools(answer), read)
 
     def phase(self) -> FlowPhase:
         """The state of the flow."""

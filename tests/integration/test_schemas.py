@@ -27,8 +27,7 @@ from twinlog.duties.run import Duties
 from twinlog.gate import metadata as gate_metadata
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.procedure import StepName
-from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.report import FailoverReport
+from twinlog.recovery.report import FailbackReport, FailoverReport
 from twinlog.topics.snapshot import FlowSnapshot
 
 pytestmark = pytest.mark.integration

@@ -25,7 +25,8 @@ from twinlog.recovery.approved import Approval, last_ended
 from twinlog.recovery.procedures import names_of
 from twinlog.recovery.report import FailoverReport, State, at_risk
 from twinlog.recovery.steps import ending
-from twinlog.recovery.steps.scene import Answer, Scene, Tools
+from twinlog.recovery.steps.world import Answer, Tools
+from twinlog.recovery.steps.world import World as Worked
 from twinlog.state.ledger import read_ledger, write_ledger
 
 
@@ -44,7 +45,7 @@ def fail_over(
     return approved.run(world.flow, world.clusters, mode, approval, tools, map(StepName, only))
 
 
-def instead(patch: pytest.MonkeyPatch, name: StepName, do: Callable[[Scene], Outcome]) -> None:
+def instead(patch: pytest.MonkeyPatch, name: StepName, do: Callable[[Worked], Outcome]) -> None:
     """Let a step of a planned failover do something else."""
     steps = [it.on(do) if it.name is name else it for it in failover.STEPS[Mode.PLANNED]]
     patch.setitem(failover.STEPS, Mode.PLANNED, tuple(steps))

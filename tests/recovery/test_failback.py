@@ -31,9 +31,9 @@ from twinlog.logs.partition_reader import Lost
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort
 from twinlog.recovery.failback import export, failback
-from twinlog.recovery.failback.failback import FailbackReport, Request
 from twinlog.recovery.one_sided.read import Side, Stretch
-from twinlog.recovery.report import State
+from twinlog.recovery.report import FailbackReport, State
+from twinlog.recovery.steps.world import LOOKING, Request
 from twinlog.state.ledger import read_ledger, write_ledger
 
 LEFT = TopicPartition("A.temp", 0)
@@ -69,8 +69,9 @@ class Aftermath:
 
     def fail_back(self, **changes: object) -> FailbackReport:
         """Fail back as a process of its own."""
-        request = replace(Request("jo", Seal("mm2.properties", "sha")), **changes)
-        return failback.run(self.world.flow, self.world.watched, request, self.read)
+        tools = replace(LOOKING, seal=Seal("mm2.properties", "sha"))
+        request = replace(Request("jo"), **changes)
+        return failback.run(self.world.flow, self.world.watched, request, tools, self.read)
 
     @property
     def tail(self) -> list[tuple[bytes, bytes | None]]:

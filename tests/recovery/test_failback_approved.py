@@ -14,13 +14,12 @@ from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.procedure import StepName, done
 from twinlog.recovery.failback import export, home
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.home import Approval, last_turned_back
 from twinlog.recovery.procedure import Tail
-from twinlog.recovery.report import State
+from twinlog.recovery.report import FailbackReport, State
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import ending
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 
 MONDAY = "failback__A__B/monday"
 NOTHING = "nothing is lost"
@@ -149,10 +148,10 @@ def test_who_was_relieved_does_not_come_back(
     """A retry would take the way home from the person who goes on with it."""
     asked: list[str] = []
 
-    def meanwhile(journey):
-        asked.append(journey.there.journal.actor.by)
+    def meanwhile(there):
+        asked.append(there.journal.actor.by)
         if len(asked) > 1:
-            return ending.ask_gate(journey.back)
+            return ending.ask_gate(there.back)
         assert State.FOLLOWING is world.home().state
         return done("ready")
 

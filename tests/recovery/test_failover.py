@@ -27,7 +27,7 @@ from twinlog.monitoring import publish
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history, journal
 from twinlog.recovery.report import FailoverReport, State, at_risk
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.topics import pauses
 from twinlog.topics.snapshot import FlowSnapshot

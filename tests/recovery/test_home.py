@@ -20,17 +20,15 @@ from twinlog.copying.ranges import ResolvedRanges
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import FAILBACK, RunState
-from twinlog.gate.evidence import Seal
 from twinlog.judge.check import Mode
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, history
 from twinlog.recovery.failback import failback
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.procedure import Tail
-from twinlog.recovery.report import State
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.report import FailbackReport, State
+from twinlog.recovery.steps.world import LOOKING, Answer, Request
 from twinlog.recovery.ways_home import require_reverse, way_home
 from twinlog.state.ledger import write_ledger
 from twinlog.topics import pauses
@@ -421,10 +419,9 @@ class TestRefusals:
     def test_saving_without_home_meanwhile(self, world: BothWays):
         """`failback` alone says that the way home is under way."""
         world.home(Answer.NO)
-        request = failback.Request("jo", Seal("mm2.properties", "sha"))
         read = partial(world.read, world.there)
         with pytest.raises(TerminalError, match="A->B is on its way home"):
-            failback.run(world.there, world.clusters(world.there), request, read)
+            failback.run(world.there, world.clusters(world.there), Request("jo"), LOOKING, read)
 
 
 class TestWaits:

@@ -17,7 +17,7 @@ from twinlog.formats.ledger.recovery import RecoveryRun, RunState
 from twinlog.judge.check import Mode
 from twinlog.recovery import abort, history
 from twinlog.recovery.report import FailoverReport, State, at_risk
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 from twinlog.state.ledger import write_ledger
 
 READ = set(range(8))

@@ -16,7 +16,7 @@ from twinlog.judge.check import Mode
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.report import State
 from twinlog.recovery.reverse import as_noted, why_nothing_home
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 from twinlog.topics.snapshot import FlowSnapshot
 
 

@@ -14,8 +14,8 @@ from twinlog.cluster.api import open_clusters
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK
 from twinlog.procedure import StepName
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.procedures import names_of
+from twinlog.recovery.report import FailbackReport
 from twinlog.spark import application
 from twinlog.spark.request import FailbackRequest
 from twinlog.state.ledger import read_ledger

@@ -42,12 +42,11 @@ from twinlog.policy.selection import NameFilter
 from twinlog.recovery import abort, failover, journal
 from twinlog.recovery.abort import AbortResult
 from twinlog.recovery.failback import export, failback, home
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import Side, Stretch
-from twinlog.recovery.report import FailoverReport, State
+from twinlog.recovery.report import FailbackReport, FailoverReport, State
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import planned, source_writers
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import LOOKING, Answer, Request, Tools
 from twinlog.recovery.ways_home import homeward
 from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS, internal_topics
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
@@ -223,7 +222,7 @@ class BothWays:
         chosen = flow or self.there
         back = self.usual if chosen.source.alias == "A" else self.there
         other = Way(back, self.clusters(back, watched=True)) if reverse else None
-        tools, request = replace(self.tools(answer), reverse=other), failover.Request(mode, "jo", dry_run)
+        tools, request = replace(self.tools(answer), reverse=other), Request("jo", mode, dry_run=dry_run)
         return failover.run(chosen, self.clusters(chosen, watched=True), request, tools)
 
     def home(
@@ -237,7 +236,7 @@ class BothWays:
         there = flow or self.there
         back = self.back if there.source.alias == "A" else self.there
         ways = (Way(it, self.clusters(it, watched=True)) for it in (there, back))
-        asked = home.Request(**{"by": "jo", **request})
+        asked = Request(**{"by": "jo", **request})
         return home.run(*ways, asked, self.tools(answer), partial(self.read, there))
 
     def read(self, flow: FlowSettings, stretch: Stretch, start: int) -> Iterator[RawRecord | Lost]:
@@ -265,9 +264,9 @@ class BothWays:
         """Save what the source of a flow alone has, that of A->B unless another is named."""
         chosen = flow or self.there
         reverse = self.usual if chosen is self.there else self.there
-        request = failback.Request("jo", Seal("mm2.properties", "sha"), reverse=reverse)
+        tools = replace(LOOKING, seal=Seal("mm2.properties", "sha"))
         clusters = self.clusters(chosen, watched=True)
-        return failback.run(chosen, clusters, request, partial(self.read, chosen))
+        return failback.run(chosen, clusters, Request("jo"), tools, partial(self.read, chosen), reverse)
 
 
 def lose(cluster: FakeCluster) -> Callable[[], None]:

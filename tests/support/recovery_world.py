@@ -31,7 +31,7 @@ from twinlog.policy.selection import NameFilter
 from twinlog.recovery import failover, journal
 from twinlog.recovery.report import FailoverReport
 from twinlog.recovery.steps import planned, source_writers
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import Answer, Request, Tools
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import read_progress
@@ -168,7 +168,7 @@ class World:
             return answer() if callable(answer) else answer
 
         tools = Tools(SimpleNamespace, approve, self._sleep, Seal("mm2.properties", "sha"))
-        request = failover.Request(mode, by, **changes)
+        request = Request(by, mode, **changes)
         return failover.run(self.flow, self.watched, request, tools)
 
     def _sleep(self, _: float) -> None:

@@ -16,7 +16,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.gate.evidence import Seal
 from twinlog.groups import checkpoints
-from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import publish
 from twinlog.recovery import failover
@@ -24,7 +23,7 @@ from twinlog.recovery.failback import home
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import Answer, Request, Tools
 from twinlog.state.ledger import Ledger, read_ledger
 
 
@@ -68,7 +67,7 @@ class ThereAndBack:
         with open_clusters(self.there) as clusters, open_clusters(self.back) as back:
             tools = Tools(ThreadRunner, lambda _: Answer.YES, time.sleep, Seal("mm2.properties", "sha"))
             tools = replace(tools, reverse=Way(self.back, back))
-            report = failover.run(self.there, clusters, failover.Request(Mode.PLANNED, "jo"), tools)
+            report = failover.run(self.there, clusters, Request("jo"), tools)
         assert "promoted" == report.state.value, report.steps
         return report.run
 
@@ -81,7 +80,7 @@ class ThereAndBack:
         ):
             tools = Tools(ThreadRunner, lambda _: Answer.YES, time.sleep, Seal("mm2.properties", "sha"))
             ways = Way(self.there, clusters), Way(self.back, back)
-            report = home.run(*ways, home.Request("jo", Tail.KEEP), tools, read)
+            report = home.run(*ways, Request("jo", tail=Tail.KEEP), tools, read)
         assert "following" == report.state.value, report.steps
 
     def ledger(self, flow: FlowSettings) -> Ledger:

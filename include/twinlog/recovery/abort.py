@@ -2,8 +2,8 @@
 
 The way home is rolled back too: then the flow is promoted as before, and the reverse flow follows again.
 
-Both write the flow's state, remove the denials on the source, and give the target's rights back their profile.  Each
-part may be repeated: if the process was killed in the middle, the next call does the rest.
+Both write the flow's state, which ends the process that goes on with the run, and undo what its steps have done, the
+last one first.  Each part may be repeated: if the process was killed in the middle, the next call does the rest.
 
 If the target was lost, and the source promoted without it, the ledger there still says that the flow is promoted, or on
 its way home, once the target is back.  That of the flow home, on the source, says who has promoted it.
@@ -12,25 +12,24 @@ its way home, once the target is back.  That of the flow home, on the source, sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode, TwinlogError, UsageError
+from twinlog.errors import ExitCode, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
-from twinlog.policy.state_topics import HOME, ledger_topic
-from twinlog.procedure import StepName
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
+from twinlog.judge.check import Mode
 from twinlog.recovery import homeward, transitions
+from twinlog.recovery.failback.home_steps import still_lent
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import Actor
-from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps.rights import own_rights
-from twinlog.recovery.steps.source_writers import still_denied
+from twinlog.recovery.procedures import STEPS
+from twinlog.recovery.reverse import Way, promoted_without, require_not_promoted
+from twinlog.recovery.steps.world import LOOKING, Request, World
 from twinlog.recovery.transitions import Move
-from twinlog.schemas import sync as schemas
-from twinlog.state.ledger import Ledger, ledger_in, read_ledger
+from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.pauses import why_suspended
 
 Decide = Callable[[str, Ledger, Actor, str, int], Move]
@@ -56,34 +55,49 @@ class AbortResult:
         return ExitCode.SAYS_NO if self.left else ExitCode.DONE
 
 
-def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> AbortResult:
-    """Abort the failover that is under way, or end an abort that was stopped in the middle.
+def run(
+    flow: FlowSettings, clusters: Clusters, reverse: Way | None = None, *, by: str, reason: str
+) -> AbortResult:
+    """Abort the failover, or the way home, that is under way, or end an abort that was stopped in the middle.
 
-    Raises UsageError without a reason, TerminalError `promoted` if it is too late, `no-failover` if there is nothing to
-    abort, and errors of the target.
+    `reverse` is the flow by which it goes home.  Raises UsageError without a reason, TerminalError `promoted` if it is
+    too late, `no-failover` if there is nothing to abort, and errors of the target.
     """
+    if (turned := turn_back(flow, clusters, reverse, by=by, reason=reason)) is not None:
+        return turned
     _require_reason(reason, "producers cannot be stopped today")
+    world = _world(flow, clusters, reverse, by, RunState.ABORTED)
     run = transitions.open_run(read_ledger(flow, clusters.target))
-    if run is not None and transitions.goes_on_home(run):
-        return _on_its_way_home_again(flow, clusters, by, reason.strip())
-    return _end(flow, clusters, by, reason.strip(), RunState.ABORTED, _abort_its_own)
+    if run is not None and transitions.goes_on_home(run):  # the flow copies home as before
+        ended = _decided(world, transitions.abort, reason)
+        return AbortResult(flow.name, ended.run, FlowPhase.FAILING_OVER.value, ())
+    return _end(world, reason, RunState.ABORTED, _abort_its_own)
 
 
-def _on_its_way_home_again(flow: FlowSettings, clusters: Clusters, by: str, reason: str) -> AbortResult:
-    """Abort a promotion of the target without the source, on a way home: the flow copies home as before."""
-    ended = _decided(_journal(flow, clusters, by, RunState.ABORTED), transitions.abort, reason)
-    return AbortResult(flow.name, ended.run, FlowPhase.FAILING_OVER.value, ())
+def _world(flow: FlowSettings, clusters: Clusters, reverse: Way | None, by: str, state: RunState) -> World:
+    """Return what an undo works on; the process is named for the state that it writes."""
+    actor, request = acting(by, state.value), Request(by)
+
+    def seen(way: Way) -> World:
+        journal = Journal(way.flow, way.clusters, actor, ask_source=False)
+        return World(way.flow, way.clusters, LOOKING, journal, request, "")
+
+    world = seen(Way(flow, clusters))
+    world.reverse = seen(reverse) if reverse is not None else None
+    return world
 
 
-def _journal(flow: FlowSettings, clusters: Clusters, by: str, state: RunState) -> Journal:
-    """Return the journal that this process writes; the process is named for the state that it writes."""
-    return Journal(flow, clusters, acting(by, state.value), ask_source=False)
-
-
-def _decided(journal: Journal, decide: Decide, reason: str) -> RecoveryRun:
-    ended = journal.move(lambda now: decide(journal.flow.name, now, journal.actor, reason, clock.now_ms()))
+def _decided(world: World, decide: Decide, reason: str) -> RecoveryRun:
+    name, actor, why = world.flow.name, world.journal.actor, reason.strip()
+    ended = world.journal.move(lambda now: decide(name, now, actor, why, clock.now_ms()))
     assert ended is not None
     return ended
+
+
+def _undone(world: World, run: RecoveryRun) -> tuple[str, ...]:
+    """Undo what the steps of a run have done, the last one first; return what is left for a person."""
+    steps = STEPS[FAILBACK if run.failover else Mode.PLANNED]
+    return tuple(text for it in reversed(steps) if it.undo is not None for text in it.undo(world, run))
 
 
 def _abort_its_own(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
@@ -95,12 +109,7 @@ def _abort_its_own(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms:
 
 
 def turn_back(
-    flow: FlowSettings,
-    clusters: Clusters,
-    reverse: Way | None,
-    *,
-    by: str,
-    reason: str,
+    flow: FlowSettings, clusters: Clusters, reverse: Way | None, *, by: str, reason: str
 ) -> AbortResult | None:
     """Leave clients where they are: the flow is promoted as before, and the reverse flow follows again.
 
@@ -109,49 +118,27 @@ def turn_back(
     without a reason, TerminalError `promoted` if the source was promoted without the target, and errors of the target.
     """
     ledger = read_ledger(flow, clusters.target)
-    runs = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover]
+    home = next((it for it in reversed(ledger.recoveries) if it.mode == FAILBACK and it.failover), None)
     here = ledger.phase is FlowPhase.FAILING_BACK
-    half = ledger.phase is FlowPhase.PROMOTED and runs and runs[-1].state is RunState.ABORTED
-    if not here and not half:
+    half = ledger.phase is FlowPhase.PROMOTED and home is not None and home.state is RunState.ABORTED
+    if home is None or not (here or half):
         return None
     _require_reason(reason, "not today")
-    require_not_promoted(flow, reverse, runs[-1])
-    journal = _journal(flow, clusters, by, RunState.ABORTED)
+    require_not_promoted(flow, reverse, home)
+    world = _world(flow, clusters, reverse, by, RunState.ABORTED)
     if here:
-        _decided(journal, transitions.abort, reason.strip())
-    ended = read_ledger(flow, clusters.target).recovery(runs[-1].run)
-    assert ended is not None
-    undone = bool(ended.denied)
-    left = still_denied(clusters.target, journal, ended)
-    if not left:
-        released, left = _release(flow, reverse, journal.actor, ended.run, reason.strip())
-        undone = undone or released
-    if not here and not undone and not left:
+        home = _decided(world, transitions.abort, reason)
+    elif not home.denied and not _may_be_lent(world, home):
         return None
-    return AbortResult(flow.name, ended.run, FlowPhase.PROMOTED.value, tuple(left))
+    return AbortResult(flow.name, home.run, FlowPhase.PROMOTED.value, _undone(world, home))
 
 
-def _release(
-    home: FlowSettings,
-    reverse: Way | None,
-    actor: Actor,
-    run_name: str,
-    reason: str,
-) -> tuple[bool, list[str]]:
-    """End the reverse flow's part of a way home; say whether there was one, and what is left to do."""
-    name = reverse.flow.name if reverse is not None else f"{home.target.alias}->{home.source.alias}"
-    if reverse is None:
-        return False, [f"{name} may still stand by: enable it in the file, and do this again"]
-    flow, clusters = reverse.flow, reverse.clusters
+def _may_be_lent(world: World, run: RecoveryRun) -> bool:
+    """Say whether the reverse flow still copies home for the run, or does not tell."""
     try:
-        lent = transitions.open_run(read_ledger(flow, clusters.target))
-        if lent is None or lent.run != run_name:
-            return False, []
-        _decided(Journal(flow, clusters, actor, ask_source=False), transitions.abort, reason)
-    except TwinlogError as error:
-        why = f"{error.message}; do this again once {home.source.alias} answers"
-        return False, [f"{name} may still stand by: {why}"]
-    return True, []
+        return world.reverse is None or still_lent(world.reverse, run)
+    except TwinlogError:
+        return True
 
 
 def follow(
@@ -164,14 +151,14 @@ def follow(
     `not-promoted`, `failing-back` for one that is on its way home, and errors of the clusters.
     """
     _require_reason(reason, "clients are back on A")
-    journal = _journal(flow, clusters, by, RunState.RETURNED)
-    ended = end_without_target(journal, reverse, reason.strip())
-    if ended is not None:
-        left = (*denials(journal, ended), *own_rights(flow, clusters))
-        result = AbortResult(flow.name, ended.run, RunState.RETURNED.value, left)
-    else:
-        result = _end(flow, clusters, by, reason.strip(), RunState.RETURNED, transitions.follow)
-    return replace(result, left=(*result.left, *_schemas(flow, clusters)))
+    world = _world(flow, clusters, reverse, by, RunState.RETURNED)
+    home = _end_without_target(world, reverse, reason.strip())
+    if home is None:
+        return _end(world, reason, RunState.RETURNED, transitions.follow)
+    left = _undone(world, home)
+    if (failover := read_ledger(flow, clusters.target).recovery(home.failover)) is not None:
+        left += _undone(world, failover)
+    return AbortResult(flow.name, home.run, RunState.RETURNED.value, left)
 
 
 def _require_reason(reason: str, example: str) -> None:
@@ -179,99 +166,24 @@ def _require_reason(reason: str, example: str) -> None:
         raise UsageError("this needs a reason", hint=f'such as: --reason "{example}"')
 
 
-def _end(
-    flow: FlowSettings, clusters: Clusters, by: str, reason: str, state: RunState, decide: Decide
-) -> AbortResult:
-    journal = _journal(flow, clusters, by, state)
-    ledger = read_ledger(flow, clusters.target)
-    ended = half_ended(ledger.recoveries, state) if not ledger.phase.out_of_service else None
-    if ended is None:
-        ended = _decided(journal, decide, reason)
-        ledger = read_ledger(flow, clusters.target)
-    left = still_denied(clusters.source, journal, ended)
-    suspended = why_suspended(ledger)
-    if not suspended or _approved(ended):
-        left += own_rights(flow, clusters)
-    return AbortResult(flow.name, ended.run, state.value, tuple(left), suspended)
+def _end(world: World, reason: str, state: RunState, decide: Decide) -> AbortResult:
+    """End the run in a state, unless that was done and only its denials are left; then undo what its steps did."""
+    flow, target = world.flow, world.clusters.target
+    ledger = read_ledger(flow, target)
+    half = [it for it in ledger.recoveries if it.state is state and it.denied]
+    ended = half[-1] if half and not ledger.phase.out_of_service else _decided(world, decide, reason)
+    suspended = why_suspended(read_ledger(flow, target))
+    return AbortResult(flow.name, ended.run, state.value, _undone(world, ended), suspended)
 
 
-def _approved(run: RecoveryRun) -> bool:
-    """Say whether the run may have given rights on the target: that comes after the approval.  Pure."""
-    return any(it.step == StepName.APPROVE and it.state is StepState.DONE for it in run.journal)
-
-
-def half_ended(runs: tuple[RecoveryRun, ...], state: RunState) -> RecoveryRun | None:
-    """Return the newest run that ended in a state with its denials not removed; None if there is none.  Pure."""
-    found = [it for it in runs if it.state is state and it.denied]
-    return found[-1] if found else None
-
-
-def _schemas(flow: FlowSettings, clusters: Clusters) -> list[str]:
-    """Let clients register on the source's schema registry again, and on the target's no more."""
-    if not flow.metadata.schemas.copied:
-        return []
-    try:
-        plan = schemas.return_home(flow, clusters)
-    except TwinlogError as error:
-        return [
-            f"subjects are READWRITE on the wrong side: {error.message}; docs/schema-registry.md says how to set them"
-        ]
-    return [f"{it.subject}: {it.message}" for it in plan.conflicts]
-
-
-def promoted_without(flow: str, reverse: Way | None, run: RecoveryRun) -> RecoveryRun | None:
-    """Return the failover by which the source was promoted on this way home, or before it was told of it; else None.
-
-    Raises errors of the source.
-    """
-    if reverse is None or reverse.clusters.target.describe_topics([reverse.flow.ledger_topic]).refused:
-        return None
-    ledger = read_ledger(reverse.flow, reverse.clusters.target)
-    found = ledger.recovery(run.run)
-    if found is not None and found.promoted_ms is not None:
-        return found
-    return _clients_there(ledger, flow)
-
-
-def _clients_there(ledger: Ledger, home: str) -> RecoveryRun | None:
-    """Return the failover by which the source of the flow `home` is promoted now, by the ledger of the flow home."""
-    run = ledger.present_recovery
-    promoted = ledger.phase is FlowPhase.PROMOTED and run is not None and run.home == home
-    return run if promoted else None
-
-
-def require_not_promoted(flow: FlowSettings, reverse: Way | None, run: RecoveryRun) -> None:
-    """Raise TerminalError `promoted` if clients work on the source; one that does not answer has not told."""
-    try:
-        found = promoted_without(flow.name, reverse, run)
-    except ClusterUnreachable:
-        return
-    if found is not None and reverse is not None:
-        raise homeward.promoted_without(reverse.flow.name, flow.name, found)
-
-
-def require_clients_there(flow: FlowSettings, clusters: Clusters) -> None:
-    """Raise TerminalError `promoted` if the source was promoted without the target, by the flow home with other names.
-
-    Raises errors of the source.
-    """
-    back = f"{flow.target.alias}{HOME}"
-    try:
-        ledger = ledger_in(clusters.source, ledger_topic(back))
-    except ClusterRefused:  # whoever may not read it was never told
-        return
-    if (run := _clients_there(ledger, flow.name)) is not None:
-        raise homeward.promoted_without(f"{back}->{flow.source.alias}", flow.name, run)
-
-
-def end_without_target(journal: Journal, reverse: Way | None, reason: str) -> RecoveryRun | None:
+def _end_without_target(world: World, reverse: Way | None, reason: str) -> RecoveryRun | None:
     """Let the flow follow, and return its way home; also one that was ended so, and whose denials are left.
 
     The result is None if the flow is not on its way home.  Raises TerminalError `failing-back` if its source was not
     promoted without the target, and errors of both clusters.
     """
-    flow = journal.flow.name
-    ledger = read_ledger(journal.flow, journal.clusters.target)
+    name, actor = world.flow.name, world.journal.actor
+    ledger = read_ledger(world.flow, world.clusters.target)
     if ledger.phase is FlowPhase.ACTIVE:
         ended = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover][-1:]
         half = ended and ended[0].state is RunState.RETURNED and _denied(ledger, ended[0])
@@ -279,23 +191,13 @@ def end_without_target(journal: Journal, reverse: Way | None, reason: str) -> Re
     run = transitions.way_home(ledger)
     if ledger.phase is not FlowPhase.FAILING_BACK or run is None:
         return None
-    if promoted_without(flow, reverse, run) is None:
-        raise transitions.on_its_way_home(flow, ledger)
-    return journal.move(
-        lambda now: homeward.end_without(flow, now, journal.actor, run.run, reason, clock.now_ms())
+    if promoted_without(name, reverse, run) is None:
+        raise transitions.on_its_way_home(name, ledger)
+    return world.journal.move(
+        lambda now: homeward.end_without(name, now, actor, run.run, reason, clock.now_ms())
     )
 
 
 def _denied(ledger: Ledger, run: RecoveryRun) -> bool:
     failover = ledger.recovery(run.failover)
     return bool(run.denied or (failover is not None and failover.denied))
-
-
-def denials(journal: Journal, run: RecoveryRun) -> list[str]:
-    """Remove those of the way home from the target, and those of its failover from the source; say what stays."""
-    flow, clusters = journal.flow, journal.clusters
-    left = still_denied(clusters.target, journal, run)
-    failover = read_ledger(flow, clusters.target).recovery(run.failover)
-    if failover is not None:
-        left += still_denied(clusters.source, journal, failover)
-    return left

@@ -26,7 +26,7 @@ from twinlog.recovery.report import FailoverReport, at_risk
 from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.ending import AGAIN
 from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import Answer, Request, Tools
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -109,9 +109,7 @@ def run(
     # A Dag's question named the cost; a dry run is accepted by its numbers.
     agreed = approval.cost if mode is Mode.PLANNED and approval.driver else ""
 
-    asked = failover.Request(
-        mode, approval.by, driver=approval.driver, only=frozenset(only), found=found or {}
-    )
+    asked = Request(approval.by, mode, driver=approval.driver, only=frozenset(only), found=found or {})
     try:
         with relieved_for_good():
             return failover.run(flow, clusters, asked, replace(tools, approve=approve, agreed=agreed))

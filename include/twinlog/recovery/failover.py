@@ -7,32 +7,29 @@ machine or another.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.formats.ledger.recovery import RecoveryRun, StepState
+from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.gate.accepting import require_approver
-from twinlog.jsonable import Json
 from twinlog.judge.check import Mode
-from twinlog.procedure import Outcome, Step, StepName, StepReport, World, walk
-from twinlog.recovery import transitions
+from twinlog.procedure import Outcome, Step, StepName
+from twinlog.recovery import transitions, walking
 from twinlog.recovery.journal import Journal, acting
-from twinlog.recovery.procedure import Actor, left, says_yes
-from twinlog.recovery.report import FailoverReport, State, done_before, seconds_of, stopped_in
+from twinlog.recovery.procedure import Actor, says_yes
+from twinlog.recovery.report import FailoverReport, State, stopped_in
 from twinlog.recovery.reverse import as_noted, once_back
 from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
 from twinlog.recovery.steps.forbidden import amounts_of
-from twinlog.recovery.steps.scene import LOOKING, Scene, Tools
+from twinlog.recovery.steps.world import LOOKING, Request, Tools, World
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, taken_back
 from twinlog.state.ledger import read_ledger, require_ledger
 
-BEGIN: Step[Scene] = Step(
+BEGIN: Step[World] = Step(
     StepName.BEGIN,
     "takes the flow's fence and writes the state `failing-over`: every cycle, follow run and Dag stands by",
     "`failing-over` in `twinlog status`",
@@ -42,7 +39,7 @@ BEHIND = (
     *(ending.APPROVE, rights.RIGHTS, ending.PROMOTE, registries.SCHEMAS),
     *(ending.SWITCH, ending.CANARY, ending.REPORT),
 )
-STEPS: dict[str, tuple[Step[Scene], ...]] = {
+STEPS: dict[str, tuple[Step[World], ...]] = {
     Mode.PLANNED: (BEGIN, planned.FENCE, planned.DRAIN, planned.GROUPS, planned.AUDIT, ending.GATE, *BEHIND),
     Mode.SOURCE_DEAD: (
         *(BEGIN, source_dead.LOSS, ending.GATE_WITHOUT_SOURCE, ending.APPROVE, source_dead.GROUPS),
@@ -51,52 +48,22 @@ STEPS: dict[str, tuple[Step[Scene], ...]] = {
 }
 """The steps of both modes, in their order."""
 
-WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
-"""Steps whose journal entry is in the transaction that is the step."""
 
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Tell who fails over, in which mode; with `dry_run` nothing is changed.
-
-    `driver`, if there is one, is what the names of the processes that work for one request begin with.  Of the steps
-    that are left, `only` these are done, all if it is empty.  `found` is what an earlier process has found, for the
-    evidence: `topics` and `groups` as JSON.
-    """
-
-    mode: Mode
-    by: str
-    dry_run: bool = False
-    driver: str = ""
-    only: frozenset[StepName] = frozenset()
-    found: Json = field(default_factory=dict)
-
-
-def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
-    """Fail over, or go on with the failover that is under way.
+def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools = LOOKING) -> FailoverReport:
+    """Fail over, or go on with the failover that is under way; a dry run says what that would do now.
 
     A step that fails or waits is in the report.  Raises TerminalError `promoted` if nothing is left to do, `paused`,
     `no-ledger` before the first cycle, `no-approver`, `live-run` if another operator is busy with it,
     `no-failover` for a flow that only brings home and brings nothing home now,
     and FencedError `relieved` if another process has taken over.
     """
-    if request.dry_run:
-        return look(flow, clusters, request)
     flow = as_noted(flow, clusters.target)
     with source_needed(flow, request.mode):
         _require_ledger(flow, clusters)
-        return _run(flow, clusters, request, tools)
+        return (_look if request.dry_run else _run)(flow, clusters, request, tools)
 
 
-def look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverReport:
-    """Say what a failover would do now, and change nothing.  Raises as `run`."""
-    flow = as_noted(flow, clusters.target)
-    with source_needed(flow, request.mode):
-        _require_ledger(flow, clusters)
-        return _look(flow, clusters, request)
-
-
-def _look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverReport:
+def _look(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:
     """Return the steps as they would be done; of a flow that was promoted, what was to be done."""
     ledger, mode, asker = read_ledger(flow, clusters.target), request.mode, Actor(request.by, "")
     under_way, changed = transitions.open_run(ledger), ""
@@ -106,9 +73,9 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverR
         ).run.changed_mode
     run = under_way.run if under_way is not None else ""
     flow = replace(flow, recovery_run=run)
-    scene = Scene(flow, clusters, LOOKING, Journal(flow, clusters, asker, ask_source=False), mode, run)
-    ends = flow.source.alias, flow.target.alias
-    steps = tuple(StepReport(it.name, StepState.PLANNED, 0.0, it.seen(scene, *ends)) for it in STEPS[mode])
+    journal = Journal(flow, clusters, asker, ask_source=False)
+    world = World(flow, clusters, tools, journal, request, run, mode)
+    walking.look(world, STEPS[mode], under_way)
     standing = State.PROMOTED if ledger.phase.out_of_service else State.FOLLOWING
     again = f"; goes on with {run}{changed}" if run else ""
     return FailoverReport(
@@ -117,14 +84,14 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request) -> FailoverR
         mode=mode,
         state=State.WAITING if run else standing,
         dry_run=True,
-        steps=steps,
-        topics=scene.topics,
-        groups=scene.groups,
-        rpo_seconds=scene.loss.seconds if scene.loss is not None else None,
+        steps=tuple(world.steps),
+        topics=world.topics,
+        groups=world.groups,
+        rpo_seconds=world.loss.seconds if world.loss is not None else None,
         by=request.by,
         next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
-        estimate=scene.loss.estimate if scene.loss is not None else "",
-        accept=amounts_of(scene.forbidding),
+        estimate=world.loss.estimate if world.loss is not None else "",
+        accept=amounts_of(world.forbidding),
     )
 
 
@@ -156,120 +123,34 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
     if promoted:
         taken = journal.move(lambda now: transitions.retake(flow.name, now, actor, clock.now_ms()))
     else:
-        name = clock.new_run_name("failover")
+        name, home = clock.new_run_name("failover"), flow.homes is not None
         taken = journal.move(
             lambda now: transitions.begin(
-                flow.name,
-                now,
-                mode,
-                actor,
-                name,
-                clock.now_ms(),
-                only_brings_home=flow.homes is not None,
+                flow.name, now, mode, actor, name, clock.now_ms(), only_brings_home=home
             )
         )
     assert taken is not None
-    acting_for = replace(flow, recovery_run=taken.run)
-    journal = replace(journal, flow=acting_for)
-    scene = Scene(acting_for, clusters, tools, journal, mode, taken.run, found=request.found)
-    todo = tuple(it for it in left(STEPS[mode], taken) if not request.only or it in request.only)
-    steps = [
-        it for it in done_before(STEPS[mode], taken) if promoted or (request.only and it.name not in todo)
-    ]
-    if StepName.BEGIN in todo:
-        went_on = len(taken.journal) > 0
-        text = f"{'goes on with' if went_on else 'began'} {taken.run}{taken.changed_mode}; {flow.name} is failing over"
-        first = StepReport(StepName.BEGIN, StepState.DONE, round(time.monotonic() - began, 3), text)
-        steps.append(first)
-        note(scene, first)
-        tools.told(StepName.BEGIN, Outcome(first.state, first.message))
-    stopped = walk_noted(scene, scene, STEPS[mode], todo, steps)
-    return _report(scene, steps, stopped)
-
-
-def walk_noted(
-    scene: Scene,
-    world: World,
-    procedure: Iterable[Step[World]],
-    todo: Collection[StepName],
-    steps: list[StepReport],
-) -> Outcome | None:
-    """Do what comes after the beginning in this `world`; keep each step's row, and note it in the scene's journal."""
-
-    def noted(row: StepReport, outcome: Outcome) -> None:
-        steps.append(row)
-        if row.name not in WRITES_ITSELF or outcome.ends:
-            note(scene, row)
-
-    behind = {it.name: it.do for it in procedure if it.name in todo and it.do is not None}
-    return walk(behind, lambda name: behind[name](world), scene.tools.told, noted)
-
-
-def note(scene: Scene, step: StepReport) -> None:
-    """Write a step into the journal.
-
-    If the target does not take it, the step counts as not done: the next command does it again.  A process that was
-    relieved stops here, also with a step that failed: otherwise its scheduler would try again, and take the failover
-    back.
-    """
-    entry = scene.entry(step.name, step.state, step.seconds, step.message)
-    try:
-        scene.journal.move(
-            lambda now: transitions.note(scene.flow.name, now, scene.journal.actor, scene.run, entry)
-        )
-    except TwinlogError as error:
-        if step.state is not StepState.FAILED or error.code == "relieved":
-            raise
+    flow = replace(flow, recovery_run=taken.run)
+    world = World(flow, clusters, tools, replace(journal, flow=flow), request, taken.run, mode)
+    stopped = walking.walk(world, STEPS[mode], taken, began, "failing over")
+    run, promoted, told = walking.ended(world, STEPS[mode], stopped)
+    return FailoverReport(
+        **told,
+        mode=mode,
+        state=State.PROMOTED if promoted else stopped_in(stopped),
+        topics=world.topics,
+        groups=world.groups,
+        next=_next(flow, mode, stopped, run, promoted=promoted),
+        estimate=world.loss.estimate if world.loss is not None else "",
+    )
 
 
 def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
     """Return the report of a failover that is over, as the ledger tells it: without its topics and groups.  Pure."""
     mode = Mode(run.mode)
+    told = walking.over(flow, STEPS[mode], run)
     return FailoverReport(
-        flow=flow.name,
-        run=run.run,
-        mode=mode,
-        state=State.PROMOTED,
-        dry_run=False,
-        steps=tuple(done_before(STEPS[mode], run)),
-        rto_seconds=seconds_of(run, run.at_ms),
-        rpo_seconds=run.rpo_seconds,
-        evidence=run.evidence,
-        by=run.by,
-        next=_next(flow, mode, None, run, promoted=True),
-    )
-
-
-def _report(scene: Scene, steps: list[StepReport], stopped: Outcome | None) -> FailoverReport:
-    run: RecoveryRun | None = None
-    promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in steps)
-    with suppress(TwinlogError):
-        run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
-    if run is not None:  # also if the answer to the promotion was lost
-        promoted = run.promoted_ms is not None
-    seen = {it.name for it in steps}
-    not_done = [
-        StepReport(it.name, StepState.PLANNED, 0.0, "") for it in STEPS[scene.mode] if it.name not in seen
-    ]
-    now_ms = clock.now_ms()
-    return FailoverReport(
-        flow=scene.flow.name,
-        run=scene.run,
-        mode=scene.mode,
-        state=State.PROMOTED if promoted else stopped_in(stopped),
-        dry_run=False,
-        steps=(*steps, *not_done),
-        topics=scene.topics,
-        groups=scene.groups,
-        rto_seconds=seconds_of(run, now_ms) if run is not None and promoted else None,
-        rpo_seconds=run.rpo_seconds if run is not None and promoted else None,
-        evidence=run.evidence if run is not None else "",
-        by=scene.journal.actor.by,
-        next=_next(scene.flow, scene.mode, stopped, run, promoted=promoted),
-        estimate=scene.loss.estimate if scene.loss is not None else "",
-        cost=scene.cost,
-        exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
-        transient=stopped is not None and stopped.transient,
+        **told, mode=mode, state=State.PROMOTED, next=_next(flow, mode, None, run, promoted=True)
     )
 
 

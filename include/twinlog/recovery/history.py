@@ -14,11 +14,10 @@ from twinlog.facts.observe import observe
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
 from twinlog.judge.check import Mode
-from twinlog.recovery import abort
 from twinlog.recovery.procedure import left
 from twinlog.recovery.procedures import STEPS
 from twinlog.recovery.report import TopicAtRisk, partitions_at_risk, seconds_of
-from twinlog.recovery.reverse import as_noted, once_back
+from twinlog.recovery.reverse import as_noted, once_back, require_clients_there
 from twinlog.recovery.transitions import open_run, taken_back, way_home
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
@@ -94,7 +93,7 @@ def _if_left(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> str:
     if not ledger.phase.out_of_service or flow.homes is not None:
         return ""
     try:
-        abort.require_clients_there(flow, clusters)
+        require_clients_there(flow, clusters)
     except TerminalError as error:
         return f"{error.message}; {error.hint}"
     except TwinlogError:

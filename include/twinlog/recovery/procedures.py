@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from twinlog.formats.ledger.recovery import FAILBACK
 from twinlog.procedure import Step, StepName
 from twinlog.recovery import failover
 from twinlog.recovery.failback.home_steps import HOME
+from twinlog.recovery.steps.world import World
 
-STEPS: Mapping[str, tuple[Step[Any], ...]] = {**failover.STEPS, FAILBACK: HOME}
+STEPS: Mapping[str, tuple[Step[World], ...]] = {**failover.STEPS, FAILBACK: HOME}
 
 
 def names_of(mode: str) -> tuple[StepName, ...]:

@@ -13,11 +13,13 @@ from twinlog.fact import Total, Unknown, if_known, total
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.accepted import Amount
-from twinlog.formats.ledger.recovery import RecoveryRun, StepState
+from twinlog.formats.ledger.recovery import RecoveryRun, StepState, TailExported
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import Json, to_json
 from twinlog.judge.check import Mode
-from twinlog.procedure import Outcome, Step, StepReport, World
+from twinlog.procedure import Outcome, StepReport
+from twinlog.recovery.one_sided.divergence import TopicDivergence
+from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.visible import listed
 
 
@@ -124,7 +126,35 @@ class Documented:
 
 
 @dataclass(frozen=True, slots=True)
-class FailoverReport(Documented):
+class RecoveryReport(Documented):
+    """Tell what was done, in which state the flow is, and what it cost.
+
+    `rto_seconds` is the time from the start to the last step, `rpo_seconds` how much of the past is
+    lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `cost` is what a yes
+    costs, "" if nobody was asked.
+    """
+
+    flow: str
+    run: str
+    mode: str
+    state: State
+    dry_run: bool
+    steps: tuple[StepReport, ...]
+    topics: tuple[TopicAtRisk, ...] | tuple[TopicDivergence, ...] = ()
+    groups: tuple[PlacedGroup, ...] = ()
+    rto_seconds: float | None = None
+    rpo_seconds: float | None = None
+    evidence: str = ""
+    by: str = ""
+    next: str = ""
+    cost: str = ""
+    exit_code: ExitCode = ExitCode.DONE
+    transient: bool = False
+    """Running it again may be all that is needed; not in the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverReport(RecoveryReport):
     """The contract of docs/failover.md: what was done, in which state the flow is, and what it cost.
 
     `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
@@ -133,26 +163,30 @@ class FailoverReport(Documented):
     `accept` is what a dry run found to be accepted, `seen` its name, by which all that it showed can be.
     """
 
-    flow: str
-    run: str
     mode: Mode
-    state: State
-    dry_run: bool
-    steps: tuple[StepReport, ...]
     topics: tuple[TopicAtRisk, ...] = ()
-    groups: tuple[PlacedGroup, ...] = ()
-    rto_seconds: float | None = None
-    rpo_seconds: float | None = None
-    evidence: str = ""
-    by: str = ""
-    next: str = ""
     estimate: str = ""
-    cost: str = ""
     seen: str = ""
     accept: tuple[Amount, ...] = ()
-    exit_code: ExitCode = ExitCode.DONE
-    transient: bool = False
-    """Running it again may be all that is needed; not in the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailbackReport(RecoveryReport):
+    """The contract of docs/failback.md: what is on one side alone, and where it was saved.
+
+    `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
+    They are None if not everything could be looked at: then `topics` have what is known.  `cost` as of a failover.
+    """
+
+    topics: tuple[TopicDivergence, ...] = ()
+    failover: str = ""
+    only_on_source: int | None = None
+    only_on_target: int | None = None
+    strayed: int | None = None
+    exported: tuple[TailExported, ...] = ()
+    tail_topics: tuple[str, ...] = ()
+    files: tuple[WrittenFile, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def partitions_at_risk(facts: FlowFacts) -> tuple[TopicAtRisk, ...]:
@@ -212,16 +246,6 @@ def stopped_in(stopped: Outcome | None) -> State:
     if stopped is None or stopped.state is StepState.WAITING:
         return State.WAITING
     return State.REFUSED if stopped.refused else State.FAILED
-
-
-def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport]:
-    """Return the last outcome of each step that was done, of a run that another process began."""
-    newest = {it.step: it for it in run.journal if it.state in {StepState.DONE, StepState.SKIPPED}}
-    return [
-        StepReport(it.name, found.state, found.seconds, found.message)
-        for it in steps
-        if (found := newest.get(it.name.value)) is not None
-    ]
 
 
 def seconds_of(run: RecoveryRun, now_ms: int) -> float:

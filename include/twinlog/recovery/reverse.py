@@ -8,10 +8,14 @@ from dataclasses import dataclass, replace
 
 from twinlog.cluster.api import ClusterReader, Clusters, open_clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
-from twinlog.errors import TerminalError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import RecoveryRun
+from twinlog.policy.state_topics import HOME, ledger_topic
+from twinlog.recovery.homeward import promoted_without as clients_are_home
 from twinlog.recovery.transitions import brings_nothing_home, is_lent, open_run
 from twinlog.recovery.ways_home import reverse_of, way_home
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger, ledger_in, read_ledger
 from twinlog.topics.pauses import why_suspended
 
 
@@ -76,3 +80,48 @@ def _opened(flow: FlowSettings | None) -> Iterator[Way | None]:
         return
     with open_clusters(flow) as clusters:
         yield Way(flow, clusters)
+
+
+def promoted_without(flow: str, reverse: Way | None, run: RecoveryRun) -> RecoveryRun | None:
+    """Return the failover by which the source was promoted on this way home, or before it was told of it; else None.
+
+    Raises errors of the source.
+    """
+    if reverse is None or reverse.clusters.target.describe_topics([reverse.flow.ledger_topic]).refused:
+        return None
+    ledger = read_ledger(reverse.flow, reverse.clusters.target)
+    found = ledger.recovery(run.run)
+    if found is not None and found.promoted_ms is not None:
+        return found
+    return _clients_there(ledger, flow)
+
+
+def _clients_there(ledger: Ledger, home: str) -> RecoveryRun | None:
+    """Return the failover by which the source of the flow `home` is promoted now, by the ledger of the flow home."""
+    run = ledger.present_recovery
+    promoted = ledger.phase is FlowPhase.PROMOTED and run is not None and run.home == home
+    return run if promoted else None
+
+
+def require_not_promoted(flow: FlowSettings, reverse: Way | None, run: RecoveryRun) -> None:
+    """Raise TerminalError `promoted` if clients work on the source; one that does not answer has not told."""
+    try:
+        found = promoted_without(flow.name, reverse, run)
+    except ClusterUnreachable:
+        return
+    if found is not None and reverse is not None:
+        raise clients_are_home(reverse.flow.name, flow.name, found)
+
+
+def require_clients_there(flow: FlowSettings, clusters: Clusters) -> None:
+    """Raise TerminalError `promoted` if the source was promoted without the target, by the flow home with other names.
+
+    Raises errors of the source.
+    """
+    back = f"{flow.target.alias}{HOME}"
+    try:
+        ledger = ledger_in(clusters.source, ledger_topic(back))
+    except ClusterRefused:  # whoever may not read it was never told
+        return
+    if (run := _clients_there(ledger, flow.name)) is not None:
+        raise clients_are_home(f"{back}->{flow.source.alias}", flow.name, run)

@@ -6,9 +6,8 @@ import pytest
 
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.procedure import StepName, StepReport
-from twinlog.recovery.failback.divergence import PartitionDivergence, TopicDivergence
-from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.report import PlacedGroup, State
+from twinlog.recovery.one_sided.divergence import PartitionDivergence, TopicDivergence
+from twinlog.recovery.report import FailbackReport, PlacedGroup, State
 
 pytestmark = pytest.mark.airflow
 

@@ -21,7 +21,7 @@ from twinlog.kafka_types import Issue, TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import planned
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 from twinlog.state.ledger import read_ledger, write_ledger
 
 NOW = int(time.time() * 1000)

@@ -15,7 +15,7 @@ from recovery_world import COPY, ORDERS, World
 from twinlog.formats.ledger.accepted import Accepted
 from twinlog.judge.check import Mode
 from twinlog.recovery.report import FailoverReport, State
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 from twinlog.state.ledger import read_ledger, write_ledger
 
 SKIPS = "group billing skips 2 records of orders-0"

@@ -21,7 +21,7 @@ from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.recovery import abort, history, transitions
 from twinlog.recovery.report import FailoverReport, State
 from twinlog.recovery.steps import source_writers
-from twinlog.recovery.steps.scene import Answer
+from twinlog.recovery.steps.world import Answer
 
 
 @pytest.fixture(params=[True, False], ids=["same-names", "other-names"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
@@ -31,7 +32,7 @@ from twinlog.visible import visible
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import Configuration, FlowSettings
-    from twinlog.recovery.failback.failback import FailbackReport, Request
+    from twinlog.recovery.report import FailbackReport
 
 log = logging.getLogger(__name__)
 
@@ -90,24 +91,21 @@ def preview(flow_name: str) -> Json:
 
 
 def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, _tail: Any) -> FailbackReport:
+    return _saved(configuration, flow, clusters, by="", dry_run=True)
+
+
+def _saved(
+    configuration: Configuration, flow: FlowSettings, clusters: Clusters, *, by: str, dry_run: bool
+) -> FailbackReport:
+    from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import failback
     from twinlog.recovery.one_sided.read import opened_logs
+    from twinlog.recovery.steps.world import LOOKING, Request
 
+    seal = Seal.of(configuration, None if dry_run else flow)
+    tools, reverse = replace(LOOKING, seal=seal, told=log_step), reverse_of(configuration, flow)
     with opened_logs(flow) as read:
-        return failback.run(flow, clusters, _asked(configuration, flow, by="", dry_run=True), read)
-
-
-def _asked(configuration: Configuration, flow: FlowSettings, *, by: str, dry_run: bool) -> Request:
-    from twinlog.gate.evidence import Seal
-    from twinlog.recovery.failback.failback import Request
-
-    return Request(
-        by=by,
-        seal=Seal.of(configuration, None if dry_run else flow),
-        dry_run=dry_run,
-        reverse=reverse_of(configuration, flow),
-        told=log_step,
-    )
+        return failback.run(flow, clusters, Request(by, dry_run=dry_run), tools, read, reverse)
 
 
 def _look_home(
@@ -118,10 +116,10 @@ def _look_home(
     from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.procedure import Tail
     from twinlog.recovery.reverse import Way
-    from twinlog.recovery.steps.scene import LOOKING
+    from twinlog.recovery.steps.world import LOOKING, Request
 
     back = way_home(configuration, flow)
-    request = home.Request("", Tail(tail) if tail else None, dry_run=True)
+    request = Request("", tail=Tail(tail) if tail else None, dry_run=True)
     with open_clusters(back) as reversed_ones, opened_logs(flow) as read:
         return home.run(Way(flow, clusters), Way(back, reversed_ones), request, LOOKING, read)
 
@@ -131,16 +129,13 @@ def save(flow_name: str) -> Json:
 
     Run again, it goes on: no record is exported twice.  Raises the error that the report amounts to, after it is kept.
     """
-    from twinlog.recovery.failback import failback
-    from twinlog.recovery.one_sided.read import opened_logs
-
     context = get_current_context()
     if goes_home(context["params"]):
         raise AirflowSkipException("the way home saves it")
     by = approver(context["ti"].xcom_pull(task_ids="approve"))
     configuration, flow = configured(flow_name)
-    with opened(flow) as clusters, opened_logs(flow) as read:
-        found = failback.run(flow, clusters, _asked(configuration, flow, by=by, dry_run=False), read)
+    with opened(flow) as clusters:
+        found = _saved(configuration, flow, clusters, by=by, dry_run=False)
     told = shortened(found.document, WHOLE)
     failure = not_saved(found.told)
     if failure is not None:

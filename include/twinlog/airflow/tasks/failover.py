@@ -23,8 +23,7 @@ from twinlog.visible import visible
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.recovery.failback.failback import FailbackReport
-    from twinlog.recovery.report import FailoverReport
+    from twinlog.recovery.report import FailbackReport, FailoverReport
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +68,7 @@ def preview(flow_name: str) -> Json:
     from twinlog.recovery import failover
     from twinlog.recovery.approved import last_ended
     from twinlog.recovery.report import at_risk
+    from twinlog.recovery.steps.world import Request
     from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
@@ -80,7 +80,7 @@ def preview(flow_name: str) -> Json:
         _require_something_to_do(flow, clusters)
         ledger = read_ledger(flow, clusters.target)
         recovery.refuse_beside(context, ledger)
-        found = failover.look(flow, clusters, failover.Request(Mode(params["mode"]), "", dry_run=True))
+        found = failover.run(flow, clusters, Request("", Mode(params["mode"]), dry_run=True))
     for name, text in rows(found):
         log.info("%s: %s", name, visible(text))
     lost = at_risk(found.topics)
@@ -241,8 +241,7 @@ def rejected(flow_name: str) -> Json:
     configuration, flow = configured(flow_name)
     by, reason = recovery.answered_by(answer), "rejected in Airflow"
     with opened(flow) as clusters, opened_way_home(configuration, flow) as reverse:
-        ended = abort.turn_back(flow, clusters, reverse, by=by, reason=reason)
-        ended = ended or abort.run(flow, clusters, by=by, reason=reason)
+        ended = abort.run(flow, clusters, reverse, by=by, reason=reason)
     if ended.left:
         raise TerminalError(
             f"{ended.run} of {flow_name} was taken back, but {'; '.join(ended.left)}",

@@ -21,7 +21,7 @@ from twinlog.errors import UsageError
 from twinlog.recovery.procedure import Tail
 
 if TYPE_CHECKING:
-    from twinlog.recovery.failback.failback import FailbackReport
+    from twinlog.recovery.report import FailbackReport
 
 
 def failback(
@@ -71,18 +71,14 @@ def _save(config: Path, flow: str | None, sign_with: Path | None, *, dry_run: bo
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.one_sided.read import opened_logs
+    from twinlog.recovery.steps.world import LOOKING, Request
     from twinlog.recovery.ways_home import reverse_of
 
     configuration, chosen = load_flow_or_way_home(config, flow)
-    request = recovery.Request(
-        by=login(),
-        seal=Seal.of(configuration, None if dry_run else chosen, sign_with),
-        dry_run=dry_run,
-        reverse=reverse_of(configuration, chosen),
-        told=say_step,
-    )
+    seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     with clusters_with_ledger(chosen) as clusters, opened_logs(chosen) as read:
-        report = recovery.run(chosen, clusters, request, read)
+        tools, reverse = replace(LOOKING, seal=seal, told=say_step), reverse_of(configuration, chosen)
+        report = recovery.run(chosen, clusters, Request(login(), dry_run=dry_run), tools, read, reverse)
     show(report.document, _grids(report))
     say(f"{report.flow}: {report.next}")
     return int(report.exit_code)
@@ -103,6 +99,7 @@ def _home(
     from twinlog.recovery.failback import home
     from twinlog.recovery.one_sided.read import opened_logs
     from twinlog.recovery.reverse import Way, opened_reverse
+    from twinlog.recovery.steps.world import Request
     from twinlog.recovery.ways_home import way_home
 
     configuration, chosen = load_one_flow(config, flow)
@@ -120,7 +117,7 @@ def _home(
         report = home.run(
             Way(chosen, clusters),
             Way(back, reversed_ones),
-            home.Request(login(), tail, dry_run),
+            Request(login(), tail=tail, dry_run=dry_run),
             replace(tools, reverse=usual),
             read,
         )

@@ -24,7 +24,7 @@ from twinlog.visible import visible
 if TYPE_CHECKING:
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.report import FailoverReport, PlacedGroup
-    from twinlog.recovery.steps.scene import Answer, Tools
+    from twinlog.recovery.steps.world import Answer, Tools
 
 ModeOption = Annotated[
     Mode,
@@ -70,6 +70,7 @@ def failover(
     from twinlog.recovery import approved
     from twinlog.recovery import failover as recovery
     from twinlog.recovery.reverse import opened_reverse
+    from twinlog.recovery.steps.world import Request
 
     if bool(accept.strip()) != bool(seen) or (accept and (dry_run or yes)):
         raise UsageError(
@@ -88,7 +89,7 @@ def failover(
             approval = approved.accepting(chosen, clusters.target, mode, seen, person(), accept.strip())
             report = approved.run(chosen, clusters, mode, approval, tools)
         else:
-            report = recovery.run(chosen, clusters, recovery.Request(mode, login(), dry_run), tools)
+            report = recovery.run(chosen, clusters, Request(login(), mode, dry_run=dry_run), tools)
         if dry_run:
             report = approved.kept(chosen, clusters.target, report)
     show(report.document, _grids(report))
@@ -105,7 +106,7 @@ def failover(
 
 def tools_of(seal: Seal, spark: WarmSpark, master: str, *, yes: bool) -> Tools:
     """Return what a failover or a way home needs of a terminal: it asks a person there, and tells each step."""
-    from twinlog.recovery.steps.scene import Tools
+    from twinlog.recovery.steps.world import Tools
 
     return Tools(
         copies=lambda: spark.runner(master),
@@ -118,7 +119,7 @@ def tools_of(seal: Seal, spark: WarmSpark, master: str, *, yes: bool) -> Tools:
 
 def answer(question: str, *, yes: bool) -> Answer:
     """Ask on the terminal; `yes` answers beforehand, and without a terminal nobody answers."""
-    from twinlog.recovery.steps.scene import Answer
+    from twinlog.recovery.steps.world import Answer
 
     if yes:
         return Answer.YES

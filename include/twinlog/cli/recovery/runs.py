@@ -63,9 +63,7 @@ def abort(
 
     configuration, chosen = load_flow_or_way_home(config, flow)
     with clusters_with_ledger(chosen) as clusters, opened_way_home(configuration, chosen) as reverse:
-        done = step.turn_back(chosen, clusters, reverse, by=login(), reason=reason)
-        if done is None:
-            done = step.run(chosen, clusters, by=login(), reason=reason)
+        done = step.run(chosen, clusters, reverse, by=login(), reason=reason)
     return _shown(done)
 
 

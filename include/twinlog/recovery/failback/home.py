@@ -13,50 +13,32 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.api import awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
-from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.gate.accepting import require_approver
 from twinlog.jsonable import Json
-from twinlog.judge.check import Mode
-from twinlog.procedure import StepName, StepReport, done, timed
-from twinlog.recovery import failover, homeward, report, transitions
+from twinlog.procedure import StepName
+from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.approved import relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
-from twinlog.recovery.failback.divergence import brings_home
-from twinlog.recovery.failback.failback import FailbackReport, Work
 from twinlog.recovery.failback.home_steps import HOME
-from twinlog.recovery.failback.journey import Journey
 from twinlog.recovery.journal import Journal, acting
+from twinlog.recovery.one_sided.divergence import brings_home
 from twinlog.recovery.one_sided.read import Read
-from twinlog.recovery.procedure import Actor, Tail, left, says_yes
-from twinlog.recovery.report import State
+from twinlog.recovery.procedure import Actor, Tail, says_yes
+from twinlog.recovery.report import FailbackReport, State
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.ending import AGAIN
-from twinlog.recovery.steps.scene import LOOKING, Answer, Scene, Tools
+from twinlog.recovery.steps.world import Answer, Request, Tools, World
 from twinlog.recovery.transitions import way_home
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger, require_own
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Tell who goes home, and what becomes of records that the source alone has; with `dry_run` nothing is changed.
-
-    `driver`, `only` and `found` as of a failover.
-    """
-
-    by: str
-    tail: Tail | None = None
-    dry_run: bool = False
-    driver: str = ""
-    only: frozenset[StepName] = frozenset()
-    found: Json = field(default_factory=dict)
 
 
 def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> FailbackReport:
@@ -106,13 +88,24 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         rights.require_to_save(flow, clusters, [it.topic for it in saved])
         copies, denied = [it.remote_topic for it in going], failover.denied if failover is not None else ()
         rights.require_to_go_home(back, copies, denied)
-    saving = failback.Request(request.by, tools.seal, request.dry_run, back.flow, tools.told)
-    work = Work(flow, clusters, saving, read, begun.failover, name)
-    journey = _set_out(there, back, work, request, LOOKING if request.dry_run else tools, actor)
+    back_world = _seen(back, request, tools, actor, name)
+    world = replace(
+        _seen(there, request, tools, actor, name),
+        reverse=back_world,
+        failover=begun.failover,
+        read=read,
+        homeward=back.flow,
+    )
     if request.dry_run:
-        return _preview(journey, under_way)
+        return _preview(world, under_way)
     with failback.source_awaited(flow):
-        return _walk(journey, under_way, request.only)
+        return _walk(world)
+
+
+def _seen(way: Way, request: Request, tools: Tools, actor: Actor, run: str) -> World:
+    """Return a flow as this process sees it: it copies for this run alone."""
+    flow = replace(way.flow, recovery_run=run)
+    return World(flow, way.clusters, tools, Journal(flow, way.clusters, actor, ask_source=True), request, run)
 
 
 def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[DiscoveredTopic]) -> None:
@@ -130,63 +123,31 @@ def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[Discov
             )
 
 
-def _set_out(there: Way, back: Way, work: Work, request: Request, tools: Tools, actor: Actor) -> Journey:
-    """Return both flows as this process sees them: each copies for this run alone."""
-
-    def scene(way: Way) -> Scene:
-        flow = replace(way.flow, recovery_run=work.name)
-        journal = Journal(flow, way.clusters, actor, ask_source=True)
-        return Scene(flow, way.clusters, tools, journal, Mode.PLANNED, work.name, found=request.found)
-
-    return Journey(scene(there), scene(back), work, request.tail)
-
-
-def _walk(journey: Journey, under_way: RecoveryRun | None, only: frozenset[StepName]) -> FailbackReport:
+def _walk(world: World) -> FailbackReport:
     """Take both flows, and do the steps that are left."""
-    there, tools, steps = journey.there, journey.there.tools, journey.work.steps
     began = time.monotonic()
-    tools.told(StepName.BEGIN, None)
-    taken = home_steps.begin(journey)
-    todo = tuple(it for it in left(HOME, taken) if not only or it in only)
-    known = taken.promoted_ms is not None or only
-    steps += [it for it in report.done_before(HOME, taken) if known and it.name not in todo]
-    if StepName.BEGIN in todo:
-        word = "began" if under_way is None else "goes on with"
-        outcome = done(f"{word} {taken.run}; {there.flow.name} is failing back")
-        seconds = round(time.monotonic() - began, 3)
-        steps.append(StepReport(StepName.BEGIN, outcome.state, seconds, outcome.message))
-        failover.note(there, steps[0])
-        tools.told(StepName.BEGIN, outcome)
-    stopped = failover.walk_noted(there, journey, HOME, todo, steps)
+    world.tools.told(StepName.BEGIN, None)
+    taken = home_steps.begin(world)
+    stopped = walking.walk(world, HOME, taken, began, "failing back")
     if stopped is not None:
-        home_steps.let_cycles(journey)
-    return home_steps.report(journey, stopped)
+        home_steps.let_cycles(world)
+    return home_steps.report(world, stopped)
 
 
-def _preview(journey: Journey, under_way: RecoveryRun | None) -> FailbackReport:
+def _preview(world: World, under_way: RecoveryRun | None) -> FailbackReport:
     """Return the steps as they would be done, with the numbers of now.
 
     Where groups will go on is known once both maps cover what is to be brought home.
     """
-    work, flow = journey.work, journey.there.flow
-    outcome, row = timed(StepName.COMPARE, lambda: failback.compare_sides(work), work.request.told)
-    done_already = {it.name: it for it in report.done_before(HOME, under_way)} if under_way else {}
-    todo, ends = left(HOME, under_way), (flow.source.alias, flow.target.alias)
-    for step in HOME:
-        if step.name is StepName.COMPARE:
-            work.steps.append(row)
-        elif step.name in todo:
-            work.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, step.seen(journey, *ends)))
-        elif step.name in done_already:
-            work.steps.append(done_already[step.name])
-    again = f"twinlog failback --flow '{flow.name}'"
+    stopped = walking.look(world, HOME, under_way)
+    again = f"twinlog failback --flow '{world.flow.name}'"
     state = State.PROMOTED if under_way is None else State.WAITING
     return replace(
-        failback.report_of(work),
-        state=State.FAILED if outcome.ends else state,
-        groups=tuple(replace(it, downstream_offset=None, again=None) for it in journey.back.groups),
+        failback.report_of(world),
+        state=State.FAILED if stopped is not None else state,
+        groups=tuple(replace(it, downstream_offset=None, again=None) for it in world.back.groups),
         next=f"{again} goes home" if under_way is None else f"{again} goes on with {under_way.run}",
-        exit_code=outcome.exit_code if outcome.ends else ExitCode.DONE,
+        exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
     )
 
 
@@ -236,7 +197,7 @@ def run_approved(
         return home_steps.report_of(flow, ledger, ended)
     _require_valid(flow, ledger, approval)
     asked = frozenset(only)
-    request = Request(approval.by, approval.tail, driver=approval.driver, only=asked, found=found or {})
+    request = Request(approval.by, tail=approval.tail, driver=approval.driver, only=asked, found=found or {})
     if approval.cost:
         tools = replace(tools, approve=lambda _question: Answer.YES, agreed=approval.cost)
     with relieved_for_good():

@@ -10,54 +10,91 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ExitCode, TwinlogError
-from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, StepState
+from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.record import keep_run
 from twinlog.jsonable import to_json
-from twinlog.procedure import Outcome, Step, StepName, StepReport, done, failed, waiting
-from twinlog.recovery import homeward, transitions
+from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
+from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.failback import failback, homes, standby
-from twinlog.recovery.failback.failback import FailbackReport
-from twinlog.recovery.failback.journey import Journey, look_bring_home, look_drain, look_export, why_tail
-from twinlog.recovery.report import State, done_before, seconds_of, skips, stopped_in
-from twinlog.recovery.reverse import Way
+from twinlog.recovery.procedure import Tail
+from twinlog.recovery.report import FailbackReport, State, skips, stopped_in
 from twinlog.recovery.steps import canary, ending, planned, registries
 from twinlog.recovery.steps.rights import own_rights
-from twinlog.recovery.steps.scene import Scene
-from twinlog.recovery.steps.source_writers import forget_denials
+from twinlog.recovery.steps.source_writers import forget_denials, still_denied
+from twinlog.recovery.steps.world import World
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
 
 
-def begin(journey: Journey) -> RecoveryRun:
+def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
+    """Say why a person has to decide about the tail; "" if there is none, or if it is decided.  Pure."""
+    if not records or tail is Tail.KEEP:
+        return ""
+    return (
+        f"{records:,} records are on {flow.source.alias} alone; with --tail keep they stay, and are copied to"
+        f" {flow.target.alias} behind what was written there"
+    )
+
+
+def _coming(there: World) -> str:
+    """Say how many records would come home."""
+    found = there.apart
+    if found is None:
+        return ""
+    count = found.only_on_target - found.strayed
+    return f"{found.least}{count:,} records"
+
+
+def look_bring_home(there: World) -> str:
+    """Say what would be removed and come home, and why a person has to decide first."""
+    flow, found = there.flow, there.apart
+    failover = read_ledger(flow, there.clusters.target).recovery(there.failover)
+    denied = len(failover.denied) if failover is not None else 0
+    text = f"would remove {denied:,} denials of WRITE on {flow.source.alias}"
+    if found is None:
+        return text
+    tail = why_tail(flow, found.only_on_source, there.request.tail)
+    text += f"; {_coming(there)} of {flow.target.alias} are not on {flow.source.alias} now"
+    return text + (f"; would wait: {tail}" if tail else "")
+
+
+def look_drain(there: World) -> str:
+    """Say how many records are left to come home."""
+    coming = _coming(there)
+    return coming and f"{coming} are not on {there.flow.source.alias} now"
+
+
+def begin(there: World) -> RecoveryRun:
     """Take the run; if A is not promoted yet, take the reverse flow too.  Raises as the moves."""
-    there, back = journey.there, journey.back
+    back = there.back
     actor, run = there.journal.actor, there.run
     taken = there.journal.move(lambda now: homeward.set_out(there.flow.name, now, actor, run, clock.now_ms()))
     assert taken is not None
     if taken.promoted_ms is None:
         if back.flow.homes is not None:
-            homes.make_known(_way(there), _way(back))
-        back.journal.move(lambda now: _lend(journey, now))
+            homes.make_known(there.way, back.way)
+        back.journal.move(lambda now: _lend(there, now))
     return taken
 
 
-def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
+def _lend(there: World, ledger: Ledger) -> transitions.Move:
     """Take the reverse flow, unless another process goes on with the run, or has ended it, meanwhile."""
-    there, back = journey.there, journey.back
+    back = there.back
     known = read_ledger(there.flow, there.clusters.target)
     planned.still_mine(there, known)
-    failover = known.recovery(journey.work.failover)
+    failover = known.recovery(there.failover)
     denied = failover.denied if failover is not None else ()
     move = homeward.lend(
         back.flow.name, there.flow.name, ledger, back.journal.actor, back.run, clock.now_ms(), denied
     )
     if back.flow.homes is None:
         return move
-    begun = homes.begin(move, _way(there), _way(back), journey.work.failover, ledger)
+    begun = homes.begin(move, there.way, back.way, there.failover, ledger)
     there.notes += [
         f"{it.life.topic}-{it.life.partition}: {it.expired:,} offsets behind the copies had expired on"
         f" {back.flow.source.alias} before they came home"
@@ -67,18 +104,43 @@ def _lend(journey: Journey, ledger: Ledger) -> transitions.Move:
     return begun
 
 
-def _way(scene: Scene) -> Way:
-    return Way(scene.flow, scene.clusters)
+def _give_up(there: World, run: RecoveryRun) -> list[str]:
+    """Let the reverse flow go, for a way home that was given up; return what is left to do.
+
+    The denials on B go first: it would bring them to A, as it does with every ACL of B.
+    """
+    if run.state is not RunState.ABORTED:
+        return []
+    ends, reverse = (there.flow.source.alias, there.flow.target.alias), there.reverse
+    name = reverse.flow.name if reverse is not None else f"{ends[1]}->{ends[0]}"
+    if reverse is None:
+        return [f"{name} may still stand by: enable it in the file, and do this again"]
+    known = read_ledger(there.flow, there.clusters.target).recovery(run.run)
+    if known is not None and known.denied:
+        return []
+    actor, reason = reverse.journal.actor, run.journal[-1].message
+    try:
+        if still_lent(reverse, run):
+            reverse.journal.move(lambda now: transitions.abort(name, now, actor, reason, clock.now_ms()))
+    except TwinlogError as error:
+        return [f"{name} may still stand by: {error.message}; do this again once {ends[0]} answers"]
+    return []
 
 
-def bring_home(journey: Journey) -> Outcome:
+def still_lent(back: World, run: RecoveryRun) -> bool:
+    """Say whether the reverse flow copies home for this run."""
+    lent = transitions.open_run(read_ledger(back.flow, back.clusters.target))
+    return lent is not None and lent.run == run.run
+
+
+def bring_home(there: World) -> Outcome:
     """Copy both ways while clients work on B, so that little is left when they have to stop."""
-    there, back, found = journey.there, journey.back, journey.work.found
+    back, found = there.back, there.apart
     assert found is not None
-    if why := why_tail(there.flow, found.only_on_source, journey.tail):
+    if why := why_tail(there.flow, found.only_on_source, there.request.tail):
         return waiting(f"{why}; they are exported: run it again with --tail keep")
     source = there.flow.source.alias
-    failover = read_ledger(there.flow, there.clusters.target).recovery(journey.work.failover)
+    failover = read_ledger(there.flow, there.clusters.target).recovery(there.failover)
     removed = len(failover.denied) if failover is not None else 0
     if failover is not None and (refused := forget_denials(there.clusters.source, there.journal, failover)):
         return failed(f"{refused}; {back.flow.name} cannot write there")
@@ -99,15 +161,15 @@ def bring_home(journey: Journey) -> Outcome:
     text = "; ".join([brought, *there.notes, *standby.keep_known(back)])
     if not_there:
         there.notes.append(not_there)
-    return done("; ".join(filter(None, [text, not_there, _staying(journey)])))
+    return done("; ".join(filter(None, [text, not_there, _staying(there)])))
 
 
-def let_cycles(journey: Journey) -> None:
+def let_cycles(there: World) -> None:
     """Let cycles go on bringing records home while the way home waits, once `bring-home` has seen to what A alone has.
 
     If that cannot be written, nothing copies until the next command.
     """
-    run, back = journey.run, journey.back
+    run, back = there.noted, there.back
     brought = StepName.BRING_HOME.value, StepState.DONE
     if (
         run is None
@@ -119,54 +181,54 @@ def let_cycles(journey: Journey) -> None:
         back.journal.move(lambda now: homeward.let_cycles(now, back.journal.actor, back.run))
 
 
-def compare(journey: Journey) -> Outcome:
+def compare(there: World) -> Outcome:
     """Count what each side alone has, and tell A what B has: it may have to do without B."""
-    outcome = failback.compare_sides(journey.work)
-    if journey.work.found is not None:
-        standby.report(journey.back)
+    outcome = failback.compare_sides(there)
+    if there.apart is not None:
+        standby.report(there.back)
     return outcome
 
 
-def _staying(journey: Journey) -> str:
+def _staying(there: World) -> str:
     """Name the topics that stay on the target, if the flow home is one that was made for it; "" if there are none."""
-    there, back = journey.there, journey.back
+    back = there.back
     usual = there.tools.reverse.flow if there.tools.reverse is not None else None
-    if back.flow.homes is None or not (names := homes.staying(_way(there), _way(back), usual)):
+    if back.flow.homes is None or not (names := homes.staying(there.way, back.way, usual)):
         return ""
     stay = f"no flow brings {listed(names)} to {there.flow.source.alias}"
     there.notes.append(stay)
     return stay
 
 
-def audit(journey: Journey) -> Outcome:
+def audit(there: World) -> Outcome:
     """Audit both flows: each compares what it copied."""
     texts = []
-    for scene in (journey.back, journey.there):
-        outcome = planned.prove_tail(scene, again=journey.back.flow.homes is not None)
+    for world in (there.back, there):
+        outcome = planned.prove_tail(world, again=there.back.flow.homes is not None)
         if outcome.ends:
-            return replace(outcome, message=f"{scene.flow.name}: {outcome.message}")
-        texts.append(f"{scene.flow.name}: {outcome.message}")
+            return replace(outcome, message=f"{world.flow.name}: {outcome.message}")
+        texts.append(f"{world.flow.name}: {outcome.message}")
     return done("; ".join(texts))
 
 
-def approve(journey: Journey) -> Outcome:
+def approve(there: World) -> Outcome:
     """Ask a person; without one the way home waits."""
-    flow, back = journey.there.flow, journey.back
+    flow, back = there.flow, there.back
     missing = "" if back.proved_drained else planned.missing(back)
     placed = back.groups
     groups, again = len({it.group for it in placed}), sum(it.again or 0 for it in placed)
     least = "at least " if any(it.again is None for it in placed) else ""
-    lost = ", but ".join(filter(None, [missing or planned.told_lost(journey.there, back), skips(placed)]))
+    lost = ", but ".join(filter(None, [missing or planned.told_lost(there, back), skips(placed)]))
     question = (
         f"{flow.name}: promote {flow.source.alias} again? {lost}, {groups:,} groups are placed there,"
         f" {least}{again:,} records are read again"
     )
-    return ending.answered(journey.there, question, lost, "clients stay where they are")
+    return ending.answered(there, question, lost, "clients stay where they are")
 
 
-def promote(journey: Journey) -> Outcome:
+def promote(there: World) -> Outcome:
     """Look once more, and write that the flow follows; the entry of this step is in the same transaction."""
-    there, back, began = journey.there, journey.back, time.monotonic()
+    back, began = there.back, time.monotonic()
     why = planned.moved_since(back) if back.proved_drained else "nothing was proved in this process"
     if why:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
@@ -183,23 +245,23 @@ def promote(journey: Journey) -> Outcome:
     return outcome
 
 
-def _follows(scene: Scene) -> str:
+def _follows(world: World) -> str:
     """Say that a flow follows from now on, or who had paused it before it was failed over."""
-    pause = transitions.pause_before(read_ledger(scene.flow, scene.clusters.target))
+    pause = transitions.pause_before(read_ledger(world.flow, world.clusters.target))
     return (
-        f"{scene.flow.name} is still paused by {pause.by}: {pause.reason}"
+        f"{world.flow.name} is still paused by {pause.by}: {pause.reason}"
         if pause
-        else f"{scene.flow.name} follows"
+        else f"{world.flow.name} follows"
     )
 
 
-def follow(journey: Journey) -> Outcome:
+def follow(there: World) -> Outcome:
     """Take back what clients of B were given and denied, and let the reverse flow go.
 
     Rights go first: without its denials, B keeps producers out by them alone.  Denials go before the reverse flow
     follows: it would bring them to A, as it does with every ACL of B.
     """
-    there, back, mine = journey.there, journey.back, journey.run
+    back, mine = there.back, there.noted
     notes = own_rights(there.flow, there.clusters)
     denied = len(mine.denied) if mine is not None else 0
     if mine is not None and (refused := forget_denials(there.clusters.target, there.journal, mine)):
@@ -215,48 +277,46 @@ def follow(journey: Journey) -> Outcome:
     return done("; see to it: ".join([text, *notes]))
 
 
-def switch_clients(journey: Journey) -> Outcome:
+def switch_clients(there: World) -> Outcome:
     """Run the hook of the reverse flow, whose target clients work on from now on."""
-    run = journey.run
-    promoted_ms = run.promoted_ms if run is not None and run.promoted_ms is not None else clock.now_ms()
-    return ending.send_clients(replace(journey.back, flow=_as_clients_know(journey)), FAILBACK, promoted_ms)
+    return ending.send_clients(replace(there.back, flow=_as_clients_know(there)), FAILBACK, there.noted)
 
 
-def try_source(journey: Journey) -> Outcome:
+def try_source(there: World) -> Outcome:
     """Write to the promoted source and read it back."""
-    back = journey.back
-    return canary.try_target(_as_clients_know(journey), back.clusters.target, back.tools.sleep)
+    back = there.back
+    return canary.try_target(_as_clients_know(there), back.clusters.target, back.tools.sleep)
 
 
-def _as_clients_know(journey: Journey) -> FlowSettings:
+def _as_clients_know(there: World) -> FlowSettings:
     """Return the reverse flow under the name that it has in the file."""
-    return replace(journey.back.flow, homes=None)
+    return replace(there.back.flow, homes=None)
 
 
-def write_evidence(journey: Journey) -> Outcome:
+def write_evidence(there: World) -> Outcome:
     """Write the evidence of the way home, and end it: nothing is left to do."""
-    there, began, tools = journey.there, time.monotonic(), journey.there.tools
-    run = journey.run
+    began, run, found = time.monotonic(), there.noted, there.request.found
     recovery = {
-        **there.found,
-        **{name: it for name, it in report(journey, None).document.items() if it or name not in there.found},
+        **found,
+        **{name: it for name, it in report(there, None).document.items() if it or name not in found},
         "journal": to_json(run.journal) if run is not None else [],
-        "notes": [*there.notes, *journey.back.notes],
+        "notes": [*there.notes, *there.back.notes],
     }
-    path, digest = keep_run(there.flow, there.run, recovery, tools.seal)
+    path, digest = keep_run(there.flow, there.run, recovery, there.tools.seal)
     return ending.end(there, path, digest, began)
 
 
-HOME: tuple[Step[Journey], ...] = (
+HOME: tuple[Step[World], ...] = (
     Step(
         StepName.BEGIN,
         "takes the fences of both flows and writes the states: `A->B` is `failing-back`, `B->A` copies for it alone",
         "`failing-back` in `twinlog status --flow 'A->B'`",
         "it says which flow is in the way: paused, or failing over itself",
+        undo=_give_up,
     ),
-    failback.COMPARE.on(compare),
-    failback.EXPORT_TAIL.on(lambda it: failback.export_tails(it.work), look_export),
-    failback.WRITE_FILES.on(lambda it: failback.write_tail_files(it.work)),
+    replace(failback.COMPARE, do=compare),
+    failback.EXPORT_TAIL,
+    failback.WRITE_FILES,
     Step(
         StepName.BRING_HOME,
         "removes the denials that the failover made on A, for `B->A` writes there; copies to A what was written on B,"
@@ -273,15 +333,16 @@ HOME: tuple[Step[Journey], ...] = (
         " ACLs; watches that the ends of its partitions stand still",
         "nothing is written to B any more",
         "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
-        lambda it: planned.fence_producers(it.back, it.there),
+        lambda it: planned.fence_producers(it.back, it),
         lambda it: planned.look_fence(it.back),
+        undo=lambda it, run: still_denied(it.clusters.target, it.journal, run),
     ),
     Step(
         StepName.DRAIN,
         "copies home until nothing is left, and reports a cycle of `B->A`; `A->B` passes over what came home",
         "0 records left in every partition",
         "a partition that cannot be copied is named, with what to do",
-        lambda it: planned.drain_both(it.back, it.there),
+        lambda it: planned.drain_both(it.back, it),
         look_drain,
     ),
     Step(
@@ -327,7 +388,7 @@ HOME: tuple[Step[Journey], ...] = (
         " (`twinlog.schemas.subjects`)",
         "the copied subjects are READWRITE on A, READONLY on B, or no flow copies any",
         "mend what the message names, such as a registry that does not answer, and run it again",
-        lambda it: registries.come_home(it.there, it.back),
+        lambda it: registries.come_home(it, it.back),
         lambda it: registries.look(it.back),
     ),
     Step(
@@ -357,50 +418,35 @@ HOME: tuple[Step[Journey], ...] = (
 """The steps of the way home, in their order."""
 
 
-def report(journey: Journey, stopped: Outcome | None) -> FailbackReport:
+def report(there: World, stopped: Outcome | None) -> FailbackReport:
     """Return what was done, by the ledger as it is now; `stopped` is the outcome that ended it, if one did."""
-    there, run, work = journey.there, journey.run, journey.work
-    arrived = run is not None and run.promoted_ms is not None
-    seen = {it.name for it in work.steps}
-    not_done = [StepReport(it.name, StepState.PLANNED, 0.0, "") for it in HOME if it.name not in seen]
-    tails = read_ledger(there.flow, there.clusters.target).tails
-    exported = tuple(it for it in tails if it.run == work.failover)
+    _, arrived, told = walking.ended(there, HOME, stopped)
     return replace(
-        failback.report_of(work),
+        failback.report_of(there),
+        **told,
+        **_exported(there.flow, read_ledger(there.flow, there.clusters.target), there.failover),
         state=State.FOLLOWING if arrived else stopped_in(stopped),
-        steps=(*work.steps, *not_done),
-        groups=journey.back.groups,
-        rto_seconds=seconds_of(run, clock.now_ms()) if run is not None and arrived else None,
-        rpo_seconds=run.rpo_seconds if run is not None else None,
-        evidence=run.evidence if run is not None else "",
-        cost=there.cost,
-        exported=exported,
-        tail_topics=tuple(sorted({there.flow.tail_topic(it.topic) for it in exported})),
+        groups=there.back.groups,
         next=_next(there.flow, arrived=arrived, ended=stopped is not None),
-        exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
-        transient=stopped is not None and stopped.transient,
     )
 
 
 def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackReport:
     """Return the report of a way home that is over, as the ledger tells it: without what was compared.  Pure."""
-    exported = tuple(it for it in ledger.tails if it.run == run.failover)
     return FailbackReport(
-        flow=flow.name,
-        run=run.run,
+        **walking.over(flow, HOME, run),
+        **_exported(flow, ledger, run.failover),
         mode=FAILBACK,
         state=State.FOLLOWING,
-        dry_run=False,
-        steps=tuple(done_before(HOME, run)),
-        rto_seconds=seconds_of(run, run.at_ms),
-        rpo_seconds=run.rpo_seconds,
-        evidence=run.evidence,
-        by=run.by,
-        next=_next(flow, arrived=True, ended=False),
         failover=run.failover,
-        exported=exported,
-        tail_topics=tuple(sorted({flow.tail_topic(it.topic) for it in exported})),
+        next=_next(flow, arrived=True, ended=False),
     )
+
+
+def _exported(flow: FlowSettings, ledger: Ledger, failover: str) -> dict[str, Any]:
+    """Return what a report says of the records that were exported after a failover.  Pure."""
+    exported = tuple(it for it in ledger.tails if it.run == failover)
+    return {"exported": exported, "tail_topics": failback.tail_topics(flow, exported)}
 
 
 def _next(flow: FlowSettings, *, arrived: bool, ended: bool) -> str:

@@ -14,34 +14,34 @@ from twinlog.audit import audit
 from twinlog.errors import TwinlogError
 from twinlog.groups import checkpoints
 from twinlog.monitoring import publish
-from twinlog.recovery.steps.scene import Scene
+from twinlog.recovery.steps.world import World
 
 
-def report(scene: Scene) -> None:
+def report(world: World) -> None:
     """Report the flow as a cycle does.  Raises errors of the clusters."""
-    publish.run(scene.flow, scene.clusters, scene.journal.actor.holder, None, clock.now_ms())
+    publish.run(world.flow, world.clusters, world.journal.actor.holder, None, clock.now_ms())
 
 
-def keep_known(scene: Scene) -> Iterator[str]:
+def keep_known(world: World) -> Iterator[str]:
     """Report, write checkpoints without moving a group, and audit what a flow that only brings home has copied.
 
     Yield what could not be done: nobody is kept from going home by that.  Raises FencedError `relieved`.
     """
-    deeds: list[Callable[[], None]] = [lambda: report(scene), lambda: _note_groups(scene)]
-    if scene.flow.homes is not None:
-        deeds.append(lambda: _audit(scene))
+    deeds: list[Callable[[], None]] = [lambda: report(world), lambda: _note_groups(world)]
+    if world.flow.homes is not None:
+        deeds.append(lambda: _audit(world))
     for deed in deeds:
         try:
             deed()
         except TwinlogError as error:
             if error.code == "relieved":
                 raise
-            yield f"{scene.flow.target.alias} is less prepared to do without {scene.flow.source.alias}: {error.message}"
+            yield f"{world.flow.target.alias} is less prepared to do without {world.flow.source.alias}: {error.message}"
 
 
-def _note_groups(scene: Scene) -> None:
-    checkpoints.run(replace(scene.flow, sync_group_offsets=False), scene.clusters)
+def _note_groups(world: World) -> None:
+    checkpoints.run(replace(world.flow, sync_group_offsets=False), world.clusters)
 
 
-def _audit(scene: Scene) -> None:
-    audit.run(scene.flow, scene.clusters, scene.tools.audits())
+def _audit(world: World) -> None:
+    audit.run(world.flow, world.clusters, world.tools.audits())

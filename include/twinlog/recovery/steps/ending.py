@@ -23,19 +23,19 @@ from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.forbidden import known_to_forbid, told
 from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
-from twinlog.recovery.steps.scene import Answer, Scene
 from twinlog.recovery.steps.source_dead import count, read_placings, shown
+from twinlog.recovery.steps.world import Answer, World
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
 
 AGAIN = "look at what would be done now, and approve that"
 
 
-def ask_gate(scene: Scene) -> Outcome:
+def ask_gate(world: World) -> Outcome:
     """Ask the readiness gate, and keep its answer."""
-    tools = scene.tools
-    answer = ask.run(scene.flow, scene.clusters, GateRequest(scene.mode), sleep=tools.sleep)
-    kept = keep(scene.flow, scene.clusters.target, answer, tools.seal)
+    tools = world.tools
+    answer = ask.run(world.flow, world.clusters, GateRequest(world.mode), sleep=tools.sleep)
+    kept = keep(world.flow, world.clusters.target, answer, tools.seal)
     result = answer.result
     yes = listed([
         f"{check.name}{f' of {it.subject}' if it.subject else ''} up to {it.up_to if it.up_to is not None else 'any'},"
@@ -48,139 +48,138 @@ def ask_gate(scene: Scene) -> Outcome:
         return done(f"ready{waived}; {kept.evidence}")
     first = next((it for it in result.checks if it.blocks), None)
     why = f": {first.message}" if first is not None else ""
-    way = to_accept(scene.flow.name, result.amounts, kept.seen)
+    way = to_accept(world.flow.name, result.amounts, kept.seen)
     return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}{way}", refused=True)
 
 
-def look_gate(scene: Scene) -> str:
+def look_gate(world: World) -> str:
     """Say what forbids the failover already; "" if nothing is known to, or the flow is promoted."""
-    flow, clusters = scene.flow, scene.clusters
+    flow, clusters = world.flow, world.clusters
     ledger = read_ledger(flow, clusters.target)
     if transitions.open_run(ledger) is None and ledger.phase.out_of_service:
         return ""
-    if scene.mode is Mode.PLANNED:
-        scene.forbidding = known_to_forbid(flow, clusters, scene.seen)
-        why = told(scene.forbidding)
+    if world.mode is Mode.PLANNED:
+        world.forbidding = known_to_forbid(flow, clusters, world.seen)
+        why = told(world.forbidding)
         return f"says no already, before producers are stopped: {why}" if why else ""
-    result = ask.run(flow, clusters, GateRequest(scene.mode)).result
-    scene.forbidding = tuple(it for it in result.checks if it.blocks)
+    result = ask.run(flow, clusters, GateRequest(world.mode)).result
+    world.forbidding = tuple(it for it in result.checks if it.blocks)
     if "source-silent" in result.blocking:
         return f"would say no: {flow.source.alias} answers (use --mode planned)"
-    return f"would say no: {told(scene.forbidding)}" if scene.forbidding else ""
+    return f"would say no: {told(world.forbidding)}" if world.forbidding else ""
 
 
-def look_switch(scene: Scene) -> str:
+def look_switch(world: World) -> str:
     """Say by which hook clients are sent."""
-    return way_of(scene.flow.failover) or "no hook is set (twinlog.failover.hook.*)"
+    return way_of(world.flow.failover) or "no hook is set (twinlog.failover.hook.*)"
 
 
-def approve(scene: Scene) -> Outcome:
+def approve(world: World) -> Outcome:
     """Ask a person; without one the failover waits."""
-    flow = scene.flow
-    if scene.mode is Mode.PLANNED:
-        cost = ("" if scene.proved_drained else missing(scene)) or told_lost(scene)
+    flow = world.flow
+    if world.mode is Mode.PLANNED:
+        cost = ("" if world.proved_drained else missing(world)) or told_lost(world)
     else:
-        loss = scene.loss or count(scene)
+        loss = world.loss or count(world)
         cost = loss.cost
-        ledger = read_ledger(flow, scene.clusters.target)
-        scene.groups = shown(read_placings(flow, scene.clusters.target, ledger))
-    if text := skips(scene.groups):
+        ledger = read_ledger(flow, world.clusters.target)
+        world.groups = shown(read_placings(flow, world.clusters.target, ledger))
+    if text := skips(world.groups):
         cost = f"{cost}, but {text}"
-    run = read_ledger(flow, scene.clusters.target).recovery(scene.run)
+    run = world.noted
     if run is not None:
         cost += run.changed_mode
-    groups = len({it.group for it in scene.groups})
+    groups = len({it.group for it in world.groups})
     placed = f", {groups:,} groups are placed" if groups else ""
     question = f"{flow.name}: promote {flow.target.alias}? {cost}{placed}"
-    return answered(scene, question, cost, "nothing is promoted")
+    return answered(world, question, cost, "nothing is promoted")
 
 
-def answered(scene: Scene, question: str, cost: str, stays: str) -> Outcome:
+def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     """Put the question to a person: a yes is to what it costs, after a no all `stays` as it is.
 
     Raises TerminalError `approval-expired` if the yes was given beforehand, to another cost.
     """
-    abort = f"twinlog recovery abort --flow '{scene.flow.name}' --reason ..."
-    scene.cost, agreed, by = cost, scene.tools.agreed, scene.journal.actor.by
+    abort = f"twinlog recovery abort --flow '{world.flow.name}' --reason ..."
+    world.cost, agreed, by = cost, world.tools.agreed, world.journal.actor.by
     if agreed not in {"", cost}:
         raise TerminalError(
             f"{by} has approved `{agreed}`, and now it is `{cost}`", hint=AGAIN, code="approval-expired"
         )
-    match scene.tools.approve(question):
+    match world.tools.approve(question):
         case Answer.YES:
-            return done(f"yes, by {_who(scene)}; {cost}")
+            return done(f"yes, by {_who(world)}; {cost}")
         case Answer.NO:
             return failed(f"no: {stays}; run it again, or `{abort}`", refused=True)
     return waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
 
 
-def _who(scene: Scene) -> str:
+def _who(world: World) -> str:
     """Name who said yes, how the person is known, and whether others may not."""
-    actor = scene.journal.actor
+    actor = world.journal.actor
     known = f"by Airflow, run {actor.driver}" if actor.driver else f"login on {actor.host}, not authenticated"
-    anybody = "" if scene.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
+    anybody = "" if world.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
     return f"{actor.by} ({known}{anybody})"
 
 
-def promote(scene: Scene) -> Outcome:
+def promote(world: World) -> Outcome:
     """Look once more, and write the promotion; the entry of this step is in the same transaction."""
-    flow, began = scene.flow, time.monotonic()
-    why = _changed(scene)
+    flow, began = world.flow, time.monotonic()
+    why = _changed(world)
     if why:
         return failed(f"{why}: nothing is promoted; run it again", refused=True)
-    planned = scene.mode is Mode.PLANNED
-    proved = planned and not answering(scene)
-    known = 0 if proved else (scene.loss.known if scene.loss else None)
-    rpo = 0.0 if proved else (scene.loss.seconds if scene.loss else None)
+    planned = world.mode is Mode.PLANNED
+    proved = planned and not answering(world)
+    known = 0 if proved else (world.loss.known if world.loss else None)
+    rpo = 0.0 if proved else (world.loss.seconds if world.loss else None)
     outcome = done(f"{flow.target.alias} is promoted")
 
     def move(ledger: Ledger) -> transitions.Move:
-        entry = scene.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
+        entry = world.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
         return transitions.promote(
             flow.name,
             ledger,
-            scene.journal.actor,
-            scene.run,
+            world.journal.actor,
+            world.run,
             entry,
             at_risk_records=0 if proved else None,
             known=known,
             rpo_seconds=rpo,
         )
 
-    scene.journal.move(move)
+    world.journal.move(move)
     return outcome
 
 
-def _changed(scene: Scene) -> str:
+def _changed(world: World) -> str:
     """Say what is not any more as it was proved; "" if all of it is."""
-    if scene.mode is Mode.PLANNED:
-        if not scene.proved_drained:
+    if world.mode is Mode.PLANNED:
+        if not world.proved_drained:
             return "nothing was proved in this process"
-        return moved_since(scene)
-    accepted = read_ledger(scene.flow, scene.clusters.target).accepted
-    answers = (Offence(scene.flow.name, None, 1),)
+        return moved_since(world)
+    accepted = read_ledger(world.flow, world.clusters.target).accepted
+    answers = (Offence(world.flow.name, None, 1),)
     decided = covering(accepted, "source-silent", answers, clock.now_ms())
-    if not decided and source_answers(scene.clusters.source):
-        return f"{scene.flow.source.alias} answers again"
+    if not decided and source_answers(world.clusters.source):
+        return f"{world.flow.source.alias} answers again"
     return ""
 
 
-def switch_clients(scene: Scene) -> Outcome:
+def switch_clients(world: World) -> Outcome:
     """Run the hook."""
-    run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+    return send_clients(world, world.mode, world.noted)
+
+
+def send_clients(world: World, mode: str, run: RecoveryRun | None) -> Outcome:
+    """Tell the hook of the flow that clients are to work on its target since the run was promoted."""
     promoted_ms = run.promoted_ms if run is not None and run.promoted_ms is not None else clock.now_ms()
-    return send_clients(scene, scene.mode, promoted_ms)
-
-
-def send_clients(scene: Scene, mode: str, promoted_ms: int) -> Outcome:
-    """Tell the hook of the flow that clients are to work on its target since `promoted_ms`."""
-    flow, settings = scene.flow, scene.flow.failover
+    flow, settings = world.flow, world.flow.failover
     way = way_of(settings)
     if not way:
         return skipped(
             f"no hook is set (twinlog.failover.hook.*): send clients to {flow.target.bootstrap_servers}"
         )
-    why, attempts = switch(settings, event_of(flow, scene.run, mode, promoted_ms), scene.tools.sleep)
+    why, attempts = switch(settings, event_of(flow, world.run, mode, promoted_ms), world.tools.sleep)
     if why:
         return failed(
             f"{way}: {why}, {attempts} times; {flow.target.alias} stays promoted: mend the hook and run the command"
@@ -189,46 +188,45 @@ def send_clients(scene: Scene, mode: str, promoted_ms: int) -> Outcome:
     return done(f"{way}, attempt {attempts}")
 
 
-def try_target(scene: Scene) -> Outcome:
+def try_target(world: World) -> Outcome:
     """Write to the promoted target and read it back."""
-    return canary.try_target(scene.flow, scene.clusters.target, scene.tools.sleep)
+    return canary.try_target(world.flow, world.clusters.target, world.tools.sleep)
 
 
-def write_evidence(scene: Scene) -> Outcome:
+def write_evidence(world: World) -> Outcome:
     """Write the evidence of the run, and end the run: nothing is left to do."""
     began = time.monotonic()
-    ledger = read_ledger(scene.flow, scene.clusters.target)
-    run = ledger.recovery(scene.run)
+    run = world.noted
     if run is None:
-        raise TerminalError(f"the ledger has no run {scene.run}", code="no-failover", flow=scene.flow.name)
-    path, digest = _write(scene, run)
-    return end(scene, path, digest, began)
+        raise TerminalError(f"the ledger has no run {world.run}", code="no-failover", flow=world.flow.name)
+    path, digest = _write(world, run)
+    return end(world, path, digest, began)
 
 
-def end(scene: Scene, path: str, digest: str, began: float) -> Outcome:
+def end(world: World, path: str, digest: str, began: float) -> Outcome:
     """Note the evidence, and that nothing is left to do."""
-    outcome = done(f"evidence {path}{'' if scene.tools.seal.key else ' (not signed)'}")
+    outcome = done(f"evidence {path}{'' if world.tools.seal.key else ' (not signed)'}")
 
     def move(now: Ledger) -> transitions.Move:
-        entry = scene.entry(StepName.REPORT, outcome.state, time.monotonic() - began, outcome.message)
-        return transitions.clear(scene.flow.name, now, scene.journal.actor, scene.run, entry, (path, digest))
+        entry = world.entry(StepName.REPORT, outcome.state, time.monotonic() - began, outcome.message)
+        return transitions.clear(world.flow.name, now, world.journal.actor, world.run, entry, (path, digest))
 
-    scene.journal.move(move)
+    world.journal.move(move)
     return outcome
 
 
-def _write(scene: Scene, run: RecoveryRun) -> tuple[str, str]:
+def _write(world: World, run: RecoveryRun) -> tuple[str, str]:
     recovery = {
-        "flow": scene.flow.name,
+        "flow": world.flow.name,
         **to_json(replace(run, evidence="", evidence_sha256="")),
-        "topics": to_json(scene.topics) or scene.found.get("topics", []),
-        "groups": to_json(scene.groups) or scene.found.get("groups", []),
-        "notes": list(scene.notes),
+        "topics": to_json(world.topics) or world.request.found.get("topics", []),
+        "groups": to_json(world.groups) or world.request.found.get("groups", []),
+        "notes": list(world.notes),
     }
-    return keep_run(scene.flow, scene.run, recovery, scene.tools.seal)
+    return keep_run(world.flow, world.run, recovery, world.tools.seal)
 
 
-GATE: Step[Scene] = Step(
+GATE: Step[World] = Step(
     StepName.GATE,
     "asks the readiness gate, mode planned",
     "ready",
@@ -236,7 +234,7 @@ GATE: Step[Scene] = Step(
     ask_gate,
     look_gate,
 )
-GATE_WITHOUT_SOURCE: Step[Scene] = Step(
+GATE_WITHOUT_SOURCE: Step[World] = Step(
     StepName.GATE,
     "asks the readiness gate, mode source-dead",
     "ready",
@@ -244,21 +242,21 @@ GATE_WITHOUT_SOURCE: Step[Scene] = Step(
     ask_gate,
     look_gate,
 )
-APPROVE: Step[Scene] = Step(
+APPROVE: Step[World] = Step(
     StepName.APPROVE,
     "asks a person; `--yes` answers beforehand",
     "yes",
     "no: nothing is promoted; run it again, or `twinlog recovery abort --reason ...`",
     approve,
 )
-PROMOTE: Step[Scene] = Step(
+PROMOTE: Step[World] = Step(
     StepName.PROMOTE,
     "looks once more, and writes the state `promoted` behind the fence; there is no way back after this",
     "`promoted` in `twinlog status`",
     "something moved since it was checked: run it again",
     promote,
 )
-SWITCH: Step[Scene] = Step(
+SWITCH: Step[World] = Step(
     StepName.SWITCH_CLIENTS,
     "runs the hook of `twinlog.failover.hook.*`",
     "the hook answers well within its time-out",
@@ -266,14 +264,14 @@ SWITCH: Step[Scene] = Step(
     switch_clients,
     look_switch,
 )
-CANARY: Step[Scene] = Step(
+CANARY: Step[World] = Step(
     StepName.CANARY,
     "writes a heartbeat to the target and reads it back",
     "the target takes writes",
     "see why the target refuses writes; run it again",
     try_target,
 )
-REPORT: Step[Scene] = Step(
+REPORT: Step[World] = Step(
     StepName.REPORT,
     "writes the evidence, signed if there is a key",
     "a file below `twinlog.reports.folder`",

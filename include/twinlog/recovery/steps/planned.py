@@ -36,14 +36,15 @@ from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.forbidden import amounts_of, known_to_forbid, told
-from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import (
     clear_up,
     denied_to_everybody,
     deny_writes,
     plan_denials,
     sparing_readers,
+    still_denied,
 )
+from twinlog.recovery.steps.world import World
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
@@ -57,31 +58,31 @@ PASSES = 10
 LOOK_SECONDS = 1.0
 
 
-def fence_producers(scene: Scene, *others: Scene) -> Outcome:
+def fence_producers(world: World, *others: World) -> Outcome:
     """Copy what there is while producers still write, so that little is left; then stop them, and watch.
 
     What the gate would refuse anyway is said before they are stopped.  The ledgers of `others` remember the denials
     too.
     """
-    flow, source = scene.flow, scene.clusters.source
-    copy_all(scene)
-    if forbidding := known_to_forbid(flow, scene.clusters):
+    flow, source = world.flow, world.clusters.source
+    copy_all(world)
+    if forbidding := known_to_forbid(flow, world.clusters):
         way = to_accept(flow.name, amounts_of(forbidding))
         return failed(f"no producer was stopped: not ready, {told(forbidding)}{way}", refused=True)
-    clear_up(source, (scene, *others))
+    clear_up(source, (world, *others))
     denials = sparing_readers(source, plan_denials(flow, source))
-    refused = deny_writes(scene, others, denials.new)
+    refused = deny_writes(world, others, denials.new)
     why = refused or denials.why_none
-    scene.shut = denied_to_everybody(source, produced_topics(flow, source))
-    known = read_ledger(flow, scene.clusters.target).incarnations
+    world.shut = denied_to_everybody(source, produced_topics(flow, source))
+    known = read_ledger(flow, world.clusters.target).incarnations
     deadline = time.monotonic() + flow.failover.wait_seconds
-    while (moving := moving_topics(flow, source, known, sleep=scene.tools.sleep)).topics:
+    while (moving := moving_topics(flow, source, known, sleep=world.tools.sleep)).topics:
         if time.monotonic() >= deadline:
             return waiting(
                 f"{moving.told(flow.source.alias)}, and run it again"
                 + (f" (twinlog denies them nothing: {why})" if why else "")
             )
-        copy_all(scene)
+        copy_all(world)
     made = f"WRITE denied on {len(denials.new):,} topics" if denials.new and not refused else ""
     if why:
         denied = f"{made}, not on all: {why}" if made else f"no ACL was made: {why}"
@@ -90,84 +91,83 @@ def fence_producers(scene: Scene, *others: Scene) -> Outcome:
     return done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
 
 
-def drain(scene: Scene) -> Outcome:
+def drain(world: World) -> Outcome:
     """Copy until nothing is left, and report it as a cycle does."""
-    flow, began_ms = scene.flow, clock.now_ms()
+    flow, began_ms = world.flow, clock.now_ms()
     for _ in range(PASSES):
-        copied, why = copy_all(scene)
-        facts = observe(FlowSnapshot(flow, scene.clusters))
-        scene.topics = partitions_at_risk(facts)
-        left = at_risk(scene.topics)
+        copied, why = copy_all(world)
+        facts = observe(FlowSnapshot(flow, world.clusters))
+        world.topics = partitions_at_risk(facts)
+        left = at_risk(world.topics)
         if why:
             return failed(f"not everything could be copied: {why}")
         if left == Total():
             report = publish.run(
-                flow, scene.clusters, scene.journal.actor.holder, _json(copied), began_ms, facts
+                flow, world.clusters, world.journal.actor.holder, _json(copied), began_ms, facts
             )
-            scene.proved_drained = True
-            schemas = registries.bring_rest(scene)
+            world.proved_drained = True
+            schemas = registries.bring_rest(world)
             return done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
     what = left.told(f"are left after {PASSES} passes")
     return failed(f"{what}: something still writes, or a partition stands still")
 
 
-def drain_both(scene: Scene, other: Scene | None = None) -> Outcome:
+def drain_both(world: World, other: World | None = None) -> Outcome:
     """Copy until nothing is left; the flow in the other direction then passes over what came.
 
     With unchanged names a group is placed by the maps of both flows, so both have to cover all of its log.  Without
     `other` it is that of the file, if it is there and keeps names.
     """
-    other = other or _reverse(scene)
-    outcome = drain(scene)
+    other = other or _reverse(world)
+    outcome = drain(world)
     if outcome.ends or other is None:
         return outcome
     if why := pass_over(other):
-        scene.notes.append(why)
+        world.notes.append(why)
         return done(f"{outcome.message}; {why}")
-    return drain(scene)  # in its turn it passes over what that wrote
+    return drain(world)  # in its turn it passes over what that wrote
 
 
-def pass_over(scene: Scene) -> str:
+def pass_over(world: World) -> str:
     """Let a flow pass over what the other one wrote, by a copy of what there is; say why it could not, "" if it could.
 
     The failover goes on if it could not: the flow copies the rest once it follows, and groups begin before that.
     """
     try:
-        _, why = copy_all(scene)
+        _, why = copy_all(world)
     except TwinlogError as error:
         if error.code == "relieved":
             raise
         why = error.message
-    flow = scene.flow.name
+    flow = world.flow.name
     return f"{flow} could not copy all of it yet, so groups may read records again: {why}" if why else ""
 
 
-def _reverse(scene: Scene) -> Scene | None:
+def _reverse(world: World) -> World | None:
     """Return the reverse flow as it acts for this failover; None if topics have other names, or it has never run."""
-    way = scene.tools.reverse
+    way = world.tools.reverse
     if way is None or way.clusters.target.describe_topics([way.flow.ledger_topic]).refused:
         return None
-    topics = FlowSnapshot(scene.flow, scene.clusters).discovery.topics
+    topics = FlowSnapshot(world.flow, world.clusters).discovery.topics
     if not any(it.remote_topic == it.topic for it in topics):
         return None
-    flow = replace(way.flow, recovery_run=scene.run)
-    return Scene(flow, way.clusters, scene.tools, scene.journal, scene.mode, scene.run)
+    return replace(world, flow=replace(way.flow, recovery_run=world.run), clusters=way.clusters)
 
 
 def _json(copied: CopyResult | None) -> dict[str, object] | None:
     return None if copied is None else to_json(copied)
 
 
-def copy_all(scene: Scene) -> tuple[CopyResult | None, str]:
+def copy_all(world: World) -> tuple[CopyResult | None, str]:
     """Provide topics and copy once; return the result, None if there was nothing, and why not all was copied.
 
     A cycle that had found the flow active may take the fence from under this copy, and then stands by: the copy begins
     again.  A process that has taken over the failover ends this one.
     """
-    flow, clusters = scene.flow, scene.clusters
+    flow, clusters = world.flow, world.clusters
     for tries_left in (2, 1, 0):
         try:
-            snapshot, run_id = FlowSnapshot(flow, clusters), scene.journal.actor.holder
+            snapshot, run_id = FlowSnapshot(flow, clusters), world.journal.actor.holder
             synced = sync_topics.run(flow, clusters, run_id=run_id, snapshot=snapshot)
             for refusal in synced.refused:
                 return None, f"{refusal.name}: {refusal.message}; {refusal.hint}"
@@ -175,10 +175,10 @@ def copy_all(scene: Scene) -> tuple[CopyResult | None, str]:
             planned = ranges.run(flow, clusters, snapshot=snapshot)
             if not planned.ranges and not planned.unended:
                 return None, next((f"{it.topic}: {it.message}" for it in planned.stopped), "")
-            copied = copy.run(flow, clusters, scene.tools.copies(), run_id=run_id, snapshot=snapshot)
+            copied = copy.run(flow, clusters, world.tools.copies(), run_id=run_id, snapshot=snapshot)
         except FencedError:
-            scene.journal.move(
-                lambda ledger: still_mine(scene, ledger)
+            world.journal.move(
+                lambda ledger: still_mine(world, ledger)
             )  # raises `relieved` if another process goes on
             if not tries_left:
                 raise
@@ -187,9 +187,9 @@ def copy_all(scene: Scene) -> tuple[CopyResult | None, str]:
     raise TransientError(f"the copy of {flow.name} was fenced again and again", code="fenced")
 
 
-def still_mine(scene: Scene, ledger: Ledger) -> None:
+def still_mine(world: World, ledger: Ledger) -> None:
     """Change nothing, but raise FencedError `relieved` unless this process holds the run."""
-    transitions.require_held(scene.flow.name, ledger, scene.journal.actor, scene.run)
+    transitions.require_held(world.flow.name, ledger, world.journal.actor, world.run)
 
 
 def _failures(copied: CopyResult) -> Iterator[str]:
@@ -200,21 +200,21 @@ def _failures(copied: CopyResult) -> Iterator[str]:
         yield copied.error
 
 
-def place_groups(scene: Scene) -> Outcome:
+def place_groups(world: World) -> Outcome:
     """Pass on the positions of all groups, once those with members on the source have read to its end there."""
-    flow = placing(scene.flow)
+    flow = placing(world.flow)
     deadline = time.monotonic() + flow.failover.wait_seconds
-    emit.run(flow, scene.clusters)
+    emit.run(flow, world.clusters)
     while True:
-        result = checkpoints.run(flow, scene.clusters)
-        scene.groups = placed(result.rows)
-        reading = still_reading(scene, result.rows)
+        result = checkpoints.run(flow, world.clusters)
+        world.groups = placed(result.rows)
+        reading = still_reading(world, result.rows)
         if not reading and not misplaced(result.rows):
             break
         if time.monotonic() >= deadline:
             return waiting(_why_not_placed(flow, reading, misplaced(result.rows)))
-        scene.tools.sleep(LOOK_SECONDS)
-    return done("; ".join(filter(None, [_placed_text(result), result.untold, skips(scene.groups)])))
+        world.tools.sleep(LOOK_SECONDS)
+    return done("; ".join(filter(None, [_placed_text(result), result.untold, skips(world.groups)])))
 
 
 def placing(flow: FlowSettings) -> FlowSettings:
@@ -227,9 +227,9 @@ def misplaced(rows: Sequence[GroupPartitionRow]) -> tuple[GroupPartitionRow, ...
     return tuple(it for it in rows if it.misplaced)
 
 
-def still_reading(scene: Scene, rows: Sequence[GroupPartitionRow]) -> tuple[str, ...]:
+def still_reading(world: World, rows: Sequence[GroupPartitionRow]) -> tuple[str, ...]:
     """Return the groups that have members on the source, and unread records there: their positions will move."""
-    active = {it.group for it in scene.clusters.source.groups() if it.state.active}
+    active = {it.group for it in world.clusters.source.groups() if it.state.active}
     at = {
         (it.group, TopicPartition(it.topic, it.partition)): it.upstream_offset
         for it in rows
@@ -238,7 +238,7 @@ def still_reading(scene: Scene, rows: Sequence[GroupPartitionRow]) -> tuple[str,
     found: list[str] = []
     for group in sorted({group for group, _ in at}):
         starts = {place: offset for (name, place), offset in at.items() if name == group}
-        unread = scene.clusters.source.read_records(starts, 1)
+        unread = world.clusters.source.read_records(starts, 1)
         if any(unread.get(place) for place in starts):
             found.append(group)
     return tuple(found)
@@ -271,7 +271,7 @@ def _placed_text(result: CheckpointsResult) -> str:
     )
 
 
-def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
+def prove_tail(world: World, *, again: bool = False) -> Outcome:
     """Audit what no audit has compared yet; with `again` also, in full, the topics in which one has found differences.
 
     Records that clients wrote to a copy are differences until they have come home.  As many differences as a person has
@@ -279,22 +279,22 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
     same.
     """
     everything = AuditRequest(behind=True)
-    result = audit.run(scene.flow, scene.clusters, scene.tools.audits(), everything)
+    result = audit.run(world.flow, world.clusters, world.tools.audits(), everything)
     if again and (unequal := frozenset(it.topic for it in result.differences)):
         request = AuditRequest(AuditMode.FULL, topics=unequal, behind=True)
-        audit.run(scene.flow, scene.clusters, scene.tools.audits(), request)
-        result = audit.run(scene.flow, scene.clusters, scene.tools.audits(), everything)
+        audit.run(world.flow, world.clusters, world.tools.audits(), request)
+        result = audit.run(world.flow, world.clusters, world.tools.audits(), everything)
     if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
     told = [_named(it) for it in result.differences] + [it.message for it in result.problems]
     first = next(iter(told), result.verdict.value)
     short = [Offence(it.topic, it.partition, it.differences) for it in result.partitions if it.differences]
-    ledger = read_ledger(scene.flow, scene.clusters.target)
+    ledger = read_ledger(world.flow, world.clusters.target)
     found = covering(ledger.accepted, AUDIT_EQUAL, short, clock.now_ms())
     if result.differences and not result.problems and found:
         who = listed(sorted({it.by for it in found}))
         return done(f"{result.difference_count:,} differences, accepted by {who}: {first}")
-    ways = [command(scene.flow.name, it) for it in amounts(AUDIT_EQUAL, short)]
+    ways = [command(world.flow.name, it) for it in amounts(AUDIT_EQUAL, short)]
     return failed(
         f"the copy is not proved equal: {first}; see `twinlog audit`"
         + (f"; or take the responsibility: {'; '.join(ways)}" if ways and not result.problems else ""),
@@ -302,31 +302,31 @@ def prove_tail(scene: Scene, *, again: bool = False) -> Outcome:
     )
 
 
-def answering(*scenes: Scene) -> tuple[Accepted, ...]:
+def answering(*worlds: World) -> tuple[Accepted, ...]:
     """Return who answers for differences, and for how many, so that nobody can say that nothing is lost."""
     return tuple(
         it
-        for scene in scenes
+        for world in worlds
         for it in counting(
-            read_ledger(scene.flow, scene.clusters.target).accepted, AUDIT_EQUAL, clock.now_ms()
+            read_ledger(world.flow, world.clusters.target).accepted, AUDIT_EQUAL, clock.now_ms()
         )
     )
 
 
-def told_lost(*scenes: Scene) -> str:
+def told_lost(*worlds: World) -> str:
     """Say what is lost if everything was drained and audited: nothing, or what was accepted, when and by whom."""
     besides = listed([
-        f"{it.told}, accepted by {it.by} at {clock.iso(it.at_ms)}" for it in answering(*scenes)
+        f"{it.told}, accepted by {it.by} at {clock.iso(it.at_ms)}" for it in answering(*worlds)
     ])
     return f"nothing is lost besides this: {besides}" if besides else "nothing is lost"
 
 
-def missing(scene: Scene) -> str:
+def missing(world: World) -> str:
     """Look at records and groups for what another process has proved; say what is missing, "" if nothing is."""
-    flow = scene.flow
-    scene.topics = partitions_at_risk(observe(FlowSnapshot(flow, scene.clusters), configs=False))
-    scene.groups = placed(checkpoints.run(placing(flow), scene.clusters, dry_run=True).rows)
-    left = at_risk(scene.topics)
+    flow = world.flow
+    world.topics = partitions_at_risk(observe(FlowSnapshot(flow, world.clusters), configs=False))
+    world.groups = placed(checkpoints.run(placing(flow), world.clusters, dry_run=True).rows)
+    left = at_risk(world.topics)
     return "" if left == Total() else left.told(f"are not on {flow.target.alias} now")
 
 
@@ -337,41 +337,41 @@ def _named(it: AuditedDifference) -> str:
     return f"{it.topic}-{it.partition}, {where}: {it.kind.value}: {it.message}"
 
 
-def moved_since(scene: Scene) -> str:
+def moved_since(world: World) -> str:
     """Say what has moved since it was proved, just before the promotion; "" if nothing has."""
-    scene.topics = partitions_at_risk(observe(FlowSnapshot(scene.flow, scene.clusters), configs=False))
-    still = denied_to_everybody(scene.clusters.source, scene.shut)
-    if open_again := [it for it in scene.shut if it not in still]:
-        return f"{scene.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
-    left = at_risk(scene.topics)
+    world.topics = partitions_at_risk(observe(FlowSnapshot(world.flow, world.clusters), configs=False))
+    still = denied_to_everybody(world.clusters.source, world.shut)
+    if open_again := [it for it in world.shut if it not in still]:
+        return f"{world.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
+    left = at_risk(world.topics)
     if left.least:
-        return left.told(f"were written to {scene.flow.source.alias} since")
+        return left.told(f"were written to {world.flow.source.alias} since")
     if left.doubt:
-        return f"{left.doubt} on {scene.flow.source.alias}"
-    result = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
-    return _group_moved(scene, result.rows)
+        return f"{left.doubt} on {world.flow.source.alias}"
+    result = checkpoints.run(placing(world.flow), world.clusters, dry_run=True)
+    return _group_moved(world, result.rows)
 
 
-def _group_moved(scene: Scene, rows: Sequence[GroupPartitionRow]) -> str:
+def _group_moved(world: World, rows: Sequence[GroupPartitionRow]) -> str:
     """Say which group is not any more where it was placed, or skips more than a person was told; "" if none.  Pure."""
     if moved := [it for it in rows if it.reason is SyncReason.WRITTEN]:
         return f"group {moved[0].group} moved on {moved[0].topic}-{moved[0].partition} since"
     if wrong := misplaced(rows):
         return f"group {wrong[0].group} is not in its place any more: {wrong[0].text}"
-    told = {(it.group, it.topic, it.partition): it.skipped or 0 for it in scene.groups}
+    told = {(it.group, it.topic, it.partition): it.skipped or 0 for it in world.groups}
     more = skips(
         it for it in placed(rows) if (it.skipped or 0) > told.get((it.group, it.topic, it.partition), 0)
     )
     return f"{more}, more than before" if more else ""
 
 
-def look_fence(scene: Scene) -> str:
-    """Say what would be copied and denied; what was seen, and is not on the target, is in the scene then."""
-    flow, clusters = scene.flow, scene.clusters
+def look_fence(world: World) -> str:
+    """Say what would be copied and denied; what was seen, and is not on the target, is in the world then."""
+    flow, clusters = world.flow, world.clusters
     snapshot = FlowSnapshot(flow, clusters)
-    scene.seen = see(snapshot)
-    scene.topics = partitions_at_risk(scene.seen.facts)
-    most = "least" if at_risk(scene.topics).doubt else "most"
+    world.seen = see(snapshot)
+    world.topics = partitions_at_risk(world.seen.facts)
+    most = "least" if at_risk(world.topics).doubt else "most"
     plan = ranges.run(flow, clusters, snapshot=snapshot)
     denials = plan_denials(flow, clusters.source)
     unnamed = sum(it.keeps_rest for it in denials.new)
@@ -386,17 +386,17 @@ def look_fence(scene: Scene) -> str:
     return f"would copy at {most} {plan.records:,} records, then {denied}, and watch for {flow.gate.fence_seconds} s"
 
 
-def look_groups(scene: Scene) -> str:
-    """Say where groups would go on; their places are in the scene then."""
-    found = checkpoints.run(placing(scene.flow), scene.clusters, dry_run=True)
-    scene.groups, wrong = placed(found.rows), misplaced(found.rows)
+def look_groups(world: World) -> str:
+    """Say where groups would go on; their places are in the world then."""
+    found = checkpoints.run(placing(world.flow), world.clusters, dry_run=True)
+    world.groups, wrong = placed(found.rows), misplaced(found.rows)
     text = f"{len({it.group for it in found.rows}):,} groups, {len(found.rows):,} positions"
     if wrong:
         text += f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}"
-    return "; ".join(filter(None, [text, found.untold, skips(scene.groups)]))
+    return "; ".join(filter(None, [text, found.untold, skips(world.groups)]))
 
 
-FENCE: Step[Scene] = Step(
+FENCE: Step[World] = Step(
     StepName.FENCE_PRODUCERS,
     "copies what there is; refuses if the gate already says no to what no step mends; denies WRITE on the source if"
     " it keeps ACLs; watches that the ends of its partitions stand still",
@@ -404,17 +404,18 @@ FENCE: Step[Scene] = Step(
     "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
     fence_producers,
     look_fence,
+    undo=lambda world, run: still_denied(world.clusters.source, world.journal, run),
 )
-DRAIN: Step[Scene] = Step(
+DRAIN: Step[World] = Step(
     StepName.DRAIN,
     "copies until nothing is left, and reports a cycle; with unchanged names both ways `B->A` passes over what"
     " came",
     "0 records left in every partition",
     "a partition that cannot be copied is named, with what to do",
     drain_both,
-    lambda scene: at_risk(scene.topics).told(f"are not on {scene.flow.target.alias} now"),
+    lambda world: at_risk(world.topics).told(f"are not on {world.flow.target.alias} now"),
 )
-GROUPS: Step[Scene] = Step(
+GROUPS: Step[World] = Step(
     StepName.GROUPS,
     "writes offset syncs and checkpoints, and commits the position of every group on the target",
     "every group exactly placed",
@@ -422,7 +423,7 @@ GROUPS: Step[Scene] = Step(
     place_groups,
     look_groups,
 )
-AUDIT: Step[Scene] = Step(
+AUDIT: Step[World] = Step(
     StepName.AUDIT,
     "compares what no audit has compared yet, record by record",
     "equal",

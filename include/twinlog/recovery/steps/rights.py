@@ -9,23 +9,25 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.judge.check import Mode
 from twinlog.metadata import apply_plan, sync
 from twinlog.metadata.apply_plan import with_profile
 from twinlog.metadata.values import MetadataPlan
 from twinlog.procedure import Outcome, Step, StepName, done, failed
 from twinlog.recovery import transitions
-from twinlog.recovery.steps.scene import Scene
 from twinlog.recovery.steps.source_writers import (
     denied_to_everybody,
     forget_denials,
     forget_denials_on_target,
 )
+from twinlog.recovery.steps.world import World
 from twinlog.state.ledger import read_ledger
+from twinlog.topics.pauses import why_suspended
 from twinlog.visible import and_more, listed
 
 
-def apply_rights(scene: Scene) -> Outcome:
+def apply_rights(world: World) -> Outcome:
     """Apply the metadata plan: a new one in a planned failover, else the one that a cycle has kept.
 
     Denials go first, for clients work on the target from now on: those that an unfinished way home has left there, and
@@ -34,59 +36,59 @@ def apply_rights(scene: Scene) -> Outcome:
     A refused change stops a planned failover, which can wait.  If the source is lost, waiting helps no client:
     the failover goes on and names what is missing.
     """
-    why, lifted = _lift_denials(scene)
+    why, lifted = _lift_denials(world)
     if why:
-        return failed(f"{scene.flow.target.alias} still denies WRITE, {why}")
-    outcome = _planned(scene) if scene.mode is Mode.PLANNED else _as_kept(scene)
+        return failed(f"{world.flow.target.alias} still denies WRITE, {why}")
+    outcome = _planned(world) if world.mode is Mode.PLANNED else _as_kept(world)
     return replace(outcome, message="; ".join(filter(None, [lifted, outcome.message])))
 
 
-def _lift_denials(scene: Scene) -> tuple[str, str]:
+def _lift_denials(world: World) -> tuple[str, str]:
     """Remove denials of WRITE from the target; say since when one stays and why, and how many were removed."""
-    target, removed = scene.clusters.target, 0
-    for run in read_ledger(scene.flow, target).recoveries:
-        if run.failover and (why := forget_denials(target, scene.journal, run)):
+    target, removed = world.clusters.target, 0
+    for run in read_ledger(world.flow, target).recoveries:
+        if run.failover and (why := forget_denials(target, world.journal, run)):
             return f"since {run.run}: {why}", ""
-        if run.run == scene.run and run.home:
+        if run.run == world.run and run.home:
             removed = len(run.denied_on_target)
-            if why := forget_denials_on_target(target, scene.journal, run):
+            if why := forget_denials_on_target(target, world.journal, run):
                 return f"since the failover of {run.home}: {why}", ""
-    return "", f"{removed:,} denials of WRITE removed from {scene.flow.target.alias}" if removed else ""
+    return "", f"{removed:,} denials of WRITE removed from {world.flow.target.alias}" if removed else ""
 
 
-def _planned(scene: Scene) -> Outcome:
-    flow = with_profile(scene.flow, Profile.PROMOTED)
-    plan = sync.make_plan(flow, scene.clusters)
-    text, missing = _apply(flow, scene, plan, [f"{it.name}: {it.message}" for it in plan.refused], "")
+def _planned(world: World) -> Outcome:
+    flow = with_profile(world.flow, Profile.PROMOTED)
+    plan = sync.make_plan(flow, world.clusters)
+    text, missing = _apply(flow, world, plan, [f"{it.name}: {it.message}" for it in plan.refused], "")
     if missing:
         return failed(f"{text}; make it by hand, or mend what forbids it, and run it again")
     return done(text)
 
 
-def _as_kept(scene: Scene) -> Outcome:
+def _as_kept(world: World) -> Outcome:
     """Apply the plan that a cycle has kept; a flow that only brings home has none: its target keeps its own rights."""
-    flow, target = with_profile(scene.flow, Profile.PROMOTED), scene.clusters.target
-    ledger = read_ledger(scene.flow, target)
+    flow, target = with_profile(world.flow, Profile.PROMOTED), world.clusters.target
+    ledger = read_ledger(world.flow, target)
     topics = {it.remote_topic for it in ledger.incarnations.values()}
     shut = ""
     if names := denied_to_everybody(target, topics):
         shut = (
             f"; {target.alias} denies WRITE to everybody on {listed(names)}, not by this run: is that meant?"
         )
-        scene.notes.append(shut.removeprefix("; "))
+        world.notes.append(shut.removeprefix("; "))
     if ledger.promotion_plan is None:
         text = f"{target.alias} keeps its own rights"
         if flow.homes is None:
             text = "no cycle has kept a plan: give producers their rights on the target by hand"
-            scene.notes.append(text)
+            world.notes.append(text)
         return done(f"{text}{shut}")
     kept = apply_plan.fitting(flow, ledger, target)
     age = f", as planned at {iso(ledger.promotion_plan.at_ms)}"
-    text, missing = _apply(flow, scene, kept.plan, list(kept.outdated), age)
+    text, missing = _apply(flow, world, kept.plan, list(kept.outdated), age)
     text += shut
     if not missing:
         return done(text)
-    scene.notes.append(text)
+    world.notes.append(text)
     return done(f"{text}; see to it: twinlog metadata plan --profile promoted")
 
 
@@ -106,11 +108,19 @@ def own_rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
     return [f"{it.name}: {it.message}" for it in refused]
 
 
+def _undo(world: World, run: RecoveryRun) -> list[str]:
+    """Give the target's own rights back, unless the flow stays suspended and no right was given before the approval."""
+    approved = any(it.step == StepName.APPROVE and it.state is StepState.DONE for it in run.journal)
+    if why_suspended(read_ledger(world.flow, world.clusters.target)) and not approved:
+        return []
+    return own_rights(world.flow, world.clusters)
+
+
 def _apply(
-    flow: FlowSettings, scene: Scene, plan: MetadataPlan, missing: list[str], age: str
+    flow: FlowSettings, world: World, plan: MetadataPlan, missing: list[str], age: str
 ) -> tuple[str, bool]:
     """Apply a plan of the promoted `flow`; say what was done, and whether something is missing."""
-    result = sync.apply(flow, replace(plan, refused=()), scene.clusters.target)
+    result = sync.apply(flow, replace(plan, refused=()), world.clusters.target)
     missing += [f"{it.name}: {it.message}" for it in result.refused]
     notes = f"; {'; '.join(result.notes)}" if result.notes else ""
     text = f"{len(result.applied):,} changes made{age}{notes}"
@@ -119,12 +129,12 @@ def _apply(
     return f"{text}; not made: {missing[0]}{and_more(len(missing))}", True
 
 
-def _look(scene: Scene) -> str:
+def _look(world: World) -> str:
     """Say what would change; without the source, the denials of a failover that is over go too."""
-    flow, target = scene.flow, scene.clusters.target
-    if scene.mode is Mode.PLANNED:
+    flow, target = world.flow, world.clusters.target
+    if world.mode is Mode.PLANNED:
         try:
-            plan = sync.make_plan(with_profile(flow, Profile.PROMOTED), scene.clusters)
+            plan = sync.make_plan(with_profile(flow, Profile.PROMOTED), world.clusters)
         except TwinlogError as error:
             return f"unknown ({error.message}) changes on {target.alias}"
         return f"{len(plan.changes):,} changes on {target.alias}"
@@ -140,7 +150,7 @@ def _look(scene: Scene) -> str:
     return "; ".join(texts) or f"{target.alias} keeps its own"
 
 
-RIGHTS: Step[Scene] = Step(
+RIGHTS: Step[World] = Step(
     StepName.RIGHTS,
     "gives producers their rights on the target: the metadata plan of profile `promoted`",
     "every change made, or nothing to change",
@@ -148,4 +158,5 @@ RIGHTS: Step[Scene] = Step(
     " what is missing",
     apply_rights,
     _look,
+    undo=_undo,
 )

@@ -16,7 +16,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.procedure import Outcome, Step, StepName, done, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
 from twinlog.recovery.steps.loss import Loss, read_loss
-from twinlog.recovery.steps.scene import Scene
+from twinlog.recovery.steps.world import World
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import read_packed, read_progress
 from twinlog.topics.snapshot import FlowSnapshot
@@ -26,25 +26,25 @@ GROUP_COVERED, GROUP_NOT_AHEAD = "group-covered", "group-not-ahead"
 """The checks of groups that cannot be placed, and of those that skip records."""
 
 
-def count_loss(scene: Scene) -> Outcome:
+def count_loss(world: World) -> Outcome:
     """Say what is lost: by partition in the report, in sum here."""
-    return done(count(scene).told)
+    return done(count(world).told)
 
 
-def count(scene: Scene) -> Loss:
+def count(world: World) -> Loss:
     """Read what is lost."""
-    scene.loss = loss = read_loss(FlowSnapshot(scene.flow, scene.clusters))
-    scene.topics = loss.topics
+    world.loss = loss = read_loss(FlowSnapshot(world.flow, world.clusters))
+    world.topics = loss.topics
     return loss
 
 
-def place_from_checkpoints(scene: Scene) -> Outcome:
+def place_from_checkpoints(world: World) -> Outcome:
     """Commit the position of every group that has a checkpoint; groups with members on the target are left alone."""
-    target, flow = scene.clusters.target, scene.flow
+    target, flow = world.clusters.target, world.flow
     ledger = read_ledger(flow, target)
     placings = read_placings(flow, target, ledger)
     if blocked := unanswered(GROUP_COVERED, [it for it in placings if it.trouble], ledger.accepted):
-        scene.groups = shown(placings)
+        world.groups = shown(placings)
         first = blocked[0]
         more = and_more(len(blocked), form=" (and {} positions more)")
         return waiting(
@@ -52,14 +52,14 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
             f"{more}; see to it and run it again, or accept it: {_command(flow, 'group-covered', first, blocked)}"
         )
     if further := unanswered(GROUP_NOT_AHEAD, [it for it in placings if _skipped(it)], ledger.accepted):
-        scene.groups = shown(placings)
+        world.groups = shown(placings)
         return waiting(
             f"{skips(shown(further))}, and nobody has accepted so many; reset the group, or accept it:"
             f" {_command(flow, 'group-not-ahead', further[0], further)}"
         )
     changes = changes_of(placings)
     refused = commit(target, changes)
-    scene.groups = shown(placings)
+    world.groups = shown(placings)
     if refused is not None:
         return refused
     groups = {it.key.group for it in placings}
@@ -72,7 +72,7 @@ def place_from_checkpoints(scene: Scene) -> Outcome:
         f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
         f"{without_place(placings)}"
     )
-    return done("; ".join(filter(None, [text, skips(scene.groups)])))
+    return done("; ".join(filter(None, [text, skips(world.groups)])))
 
 
 def without_place(placings: Sequence[Decided]) -> str:
@@ -124,29 +124,29 @@ def _command(flow: FlowSettings, check: str, first: Decided, placings: Sequence[
     return command(flow.name, amounts(check, of_group)[0])
 
 
-def _look_groups(scene: Scene) -> str:
-    """Say which positions would be written; they are in the scene then."""
-    target = scene.clusters.target
-    placings = read_placings(scene.flow, target, read_ledger(scene.flow, target))
-    scene.groups = shown(placings)
+def _look_groups(world: World) -> str:
+    """Say which positions would be written; they are in the world then."""
+    target = world.clusters.target
+    placings = read_placings(world.flow, target, read_ledger(world.flow, target))
+    world.groups = shown(placings)
     blocked = next((f"group {it.key.group}: {it.trouble}" for it in placings if it.trouble), "")
     text = (
         f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.writes for it in placings):,} to be written"
     )
     text = "; ".join(filter(None, [text, blocked])) + without_place(placings)
-    return "; ".join(filter(None, [text, skips(scene.groups)]))
+    return "; ".join(filter(None, [text, skips(world.groups)]))
 
 
-LOSS: Step[Scene] = Step(
+LOSS: Step[World] = Step(
     StepName.LOSS,
     "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
     "records and seconds, by partition",
     "without a report of a cycle the loss is unknown, and the gate says no",
     count_loss,
-    lambda scene: count(scene).told,
+    lambda world: count(world).told,
 )
-GROUPS: Step[Scene] = Step(
+GROUPS: Step[World] = Step(
     StepName.GROUPS,
     "commits on the target the position of every group that has a checkpoint, also of groups never synced",
     "every group placed",

@@ -24,7 +24,7 @@ from twinlog.gate.at_source import produced_topics
 from twinlog.metadata.read import denial, rest_kept
 from twinlog.recovery import transitions
 from twinlog.recovery.journal import Journal
-from twinlog.recovery.steps.scene import Scene
+from twinlog.recovery.steps.world import World
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.visible import listed
 
@@ -90,32 +90,32 @@ def _why_not_everybody(source: Cluster) -> str:
         source.delete_acls([PROBE])
 
 
-def clear_up(source: Cluster, scenes: Iterable[Scene]) -> None:
+def clear_up(source: Cluster, worlds: Iterable[World]) -> None:
     """Remove denials of aborted runs from the source: a process may have made them after the abort, and died.
 
     If the source refuses to remove one, it stays noted in the ledger.
     """
-    for scene in scenes:
-        flow = scene.flow
-        for run in read_ledger(flow, scene.clusters.target).recoveries:
+    for world in worlds:
+        flow = world.flow
+        for run in read_ledger(flow, world.clusters.target).recoveries:
             where = flow.target if run.failover else flow.source
             if run.state is RunState.ABORTED and where.alias == source.alias:
-                forget_denials(source, scene.journal, run)
+                forget_denials(source, world.journal, run)
 
 
-def deny_writes(scene: Scene, others: Sequence[Scene], new: tuple[DeniedWrite, ...]) -> str:
+def deny_writes(world: World, others: Sequence[World], new: tuple[DeniedWrite, ...]) -> str:
     """Note the ACLs, make them, and see that the run is still ours; return what the source refused.
 
     If this process stalled before it made them, another may have gone on, and removed them before they were there: then
     this one removes them, and raises FencedError `relieved`.  A process that goes on with a run confirms what the one
     before has noted.
     """
-    source, scenes, refused = scene.clusters.source, (scene, *others), ""
+    source, worlds, refused = world.clusters.source, (world, *others), ""
     if new:
-        for it in scenes:
+        for it in worlds:
             _remember(it, new)
         refused = make_denials(source, new)
-    for it in scenes:
+    for it in worlds:
         try:
             _confirm(it)
         except FencedError as error:
@@ -125,16 +125,16 @@ def deny_writes(scene: Scene, others: Sequence[Scene], new: tuple[DeniedWrite, .
     return refused
 
 
-def _remember(scene: Scene, new: tuple[DeniedWrite, ...]) -> None:
-    flow, journal = scene.flow.name, scene.journal
-    journal.move(lambda ledger: transitions.deny(flow, ledger, journal.actor, scene.run, new))
+def _remember(world: World, new: tuple[DeniedWrite, ...]) -> None:
+    flow, journal = world.flow.name, world.journal
+    journal.move(lambda ledger: transitions.deny(flow, ledger, journal.actor, world.run, new))
 
 
-def _confirm(scene: Scene) -> None:
-    flow, journal = scene.flow.name, scene.journal
-    run = read_ledger(scene.flow, scene.clusters.target).recovery(scene.run)
+def _confirm(world: World) -> None:
+    flow, journal = world.flow.name, world.journal
+    run = world.noted
     if run is None or run.denying or run.holder != journal.actor.holder:
-        journal.move(lambda ledger: transitions.made(flow, ledger, journal.actor, scene.run))
+        journal.move(lambda ledger: transitions.made(flow, ledger, journal.actor, world.run))
 
 
 def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:

@@ -18,12 +18,11 @@ from twinlog.procedure import Outcome, StepName
 from twinlog.recovery import approved
 from twinlog.recovery.approved import Approval
 from twinlog.recovery.failback import home
-from twinlog.recovery.failback.failback import FailbackReport
 from twinlog.recovery.one_sided.read import opened_logs
 from twinlog.recovery.procedure import Tail
-from twinlog.recovery.report import FailoverReport
+from twinlog.recovery.report import FailbackReport, FailoverReport
 from twinlog.recovery.reverse import Way, opened_reverse
-from twinlog.recovery.steps.scene import Answer, Tools
+from twinlog.recovery.steps.world import Answer, Tools
 from twinlog.recovery.ways_home import way_home
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import FailbackRequest, FailoverRequest, OnStart

@@ -1,0 +1,143 @@
+"""Walk the steps of a procedure, note each in the ledger, and tell how it ended: of a failover, and of a way home."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from twinlog import clock, procedure
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ExitCode, TwinlogError
+from twinlog.formats.ledger.recovery import RecoveryRun, StepState
+from twinlog.procedure import Outcome, Step, StepName, StepReport, done, timed
+from twinlog.recovery import transitions
+from twinlog.recovery.procedure import left
+from twinlog.recovery.report import seconds_of
+from twinlog.recovery.steps.world import World
+
+WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
+"""Steps whose journal entry is in the transaction that is the step."""
+
+
+def walk(
+    world: World, steps: Sequence[Step[World]], taken: RecoveryRun, began: float, doing: str
+) -> Outcome | None:
+    """Do the steps that are left of a run that this process has `taken`; return the outcome that ended it, if one did.
+
+    It `began` at this `time.monotonic()`.  Each step's row is kept in the world, and noted in the journal.
+    """
+    only, told = world.request.only, world.tools.told
+    todo = {it for it in left(steps, taken) if not only or it in only}
+    if only or taken.promoted_ms is not None:
+        world.steps += [it for it in done_before(steps, taken) if it.name not in todo]
+    if StepName.BEGIN in todo:
+        word = "goes on with" if taken.journal else "began"
+        begun = done(f"{word} {taken.run}{taken.changed_mode}; {world.flow.name} is {doing}")
+        row = StepReport(StepName.BEGIN, begun.state, round(time.monotonic() - began, 3), begun.message)
+        world.steps.append(row)
+        note(world, row)
+        told(StepName.BEGIN, begun)
+
+    def noted(row: StepReport, outcome: Outcome) -> None:
+        world.steps.append(row)
+        if row.name not in WRITES_ITSELF or outcome.ends:
+            note(world, row)
+
+    behind = {it.name: it.do for it in steps if it.name in todo and it.do is not None}
+    return procedure.walk(behind, lambda name: behind[name](world), told, noted)
+
+
+def note(world: World, step: StepReport) -> None:
+    """Write a step into the journal.
+
+    If the target does not take it, the step counts as not done: the next command does it again.  A process that was
+    relieved stops here, also with a step that failed: otherwise its scheduler would try again, and take the failover
+    back.
+    """
+    entry = world.entry(step.name, step.state, step.seconds, step.message)
+    try:
+        world.journal.move(
+            lambda now: transitions.note(world.flow.name, now, world.journal.actor, world.run, entry)
+        )
+    except TwinlogError as error:
+        if step.state is not StepState.FAILED or error.code == "relieved":
+            raise
+
+
+def look(world: World, steps: Sequence[Step[World]], under_way: RecoveryRun | None) -> Outcome | None:
+    """Say what each step would do now, with the numbers, and change nothing; return what kept it from looking."""
+    todo, stopped = left(steps, under_way), None
+    ends = world.flow.source.alias, world.flow.target.alias
+    before = {it.name: it for it in done_before(steps, under_way)} if under_way is not None else {}
+    for step in steps:
+        if step.reads is not None:
+            outcome, row = timed(step.name, partial(step.reads, world), world.tools.told)
+            stopped = outcome if outcome.ends else stopped
+            world.steps.append(row)
+        elif step.name in todo:
+            world.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, step.seen(world, *ends)))
+        elif step.name in before:
+            world.steps.append(before[step.name])
+    return stopped
+
+
+def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport]:
+    """Return the last outcome of each step that was done, of a run that another process began."""
+    newest = {it.step: it for it in run.journal if it.state in {StepState.DONE, StepState.SKIPPED}}
+    return [
+        StepReport(it.name, found.state, found.seconds, found.message)
+        for it in steps
+        if (found := newest.get(it.name.value)) is not None
+    ]
+
+
+def ended(
+    world: World, steps: Iterable[Step[World]], stopped: Outcome | None
+) -> tuple[RecoveryRun | None, bool, dict[str, Any]]:
+    """Return the run as it is now, whether it was promoted, and what every report says of it.
+
+    `stopped` is the outcome that ended it, if one did.  If the ledger cannot be read, what this process did counts.
+    """
+    run: RecoveryRun | None = None
+    promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in world.steps)
+    with suppress(TwinlogError):
+        run = world.noted
+    if run is not None:  # also if the answer to the promotion was lost
+        promoted = run.promoted_ms is not None
+    seen = {it.name for it in world.steps}
+    not_done = [StepReport(it.name, StepState.PLANNED, 0.0, "") for it in steps if it.name not in seen]
+    there = run if promoted else None
+    return (
+        run,
+        promoted,
+        {
+            "flow": world.flow.name,
+            "run": world.run,
+            "dry_run": False,
+            "steps": (*world.steps, *not_done),
+            "rto_seconds": seconds_of(there, clock.now_ms()) if there is not None else None,
+            "rpo_seconds": there.rpo_seconds if there is not None else None,
+            "evidence": run.evidence if run is not None else "",
+            "by": world.journal.actor.by,
+            "cost": world.cost,
+            "exit_code": stopped.exit_code if stopped is not None else ExitCode.DONE,
+            "transient": stopped is not None and stopped.transient,
+        },
+    )
+
+
+def over(flow: FlowSettings, steps: Iterable[Step[World]], run: RecoveryRun) -> dict[str, Any]:
+    """Return what every report says of a run that is over, as the ledger tells it: nothing was looked at.  Pure."""
+    return {
+        "flow": flow.name,
+        "run": run.run,
+        "dry_run": False,
+        "steps": tuple(done_before(steps, run)),
+        "rto_seconds": seconds_of(run, run.at_ms),
+        "rpo_seconds": run.rpo_seconds,
+        "evidence": run.evidence,
+        "by": run.by,
+    }
