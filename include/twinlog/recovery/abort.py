@@ -95,9 +95,10 @@ def _decided(world: World, decide: Decide, reason: str) -> RecoveryRun:
 
 
 def _undone(world: World, run: RecoveryRun) -> tuple[str, ...]:
-    """Undo what the steps of a run have done, the last one first; return what is left for a person."""
+    """Undo what the steps of a run have done, the last one first; return what is left for a person, by the steps."""
     steps = STEPS[FAILBACK if run.failover else Mode.PLANNED]
-    return tuple(text for it in reversed(steps) if it.undo is not None for text in it.undo(world, run))
+    left = [it.undo(world, run) for it in reversed(steps) if it.undo is not None]
+    return tuple(text for texts in reversed(left) for text in texts)
 
 
 def _abort_its_own(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
