@@ -41,15 +41,6 @@ def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
     )
 
 
-def _coming(there: World) -> str:
-    """Say how many records would come home."""
-    found = there.apart
-    if found is None:
-        return ""
-    count = found.only_on_target - found.strayed
-    return f"{found.least}{count:,} records"
-
-
 def look_bring_home(there: World) -> str:
     """Say what would be removed and come home, and why a person has to decide first."""
     flow, found = there.flow, there.apart
@@ -59,14 +50,16 @@ def look_bring_home(there: World) -> str:
     if found is None:
         return text
     tail = why_tail(flow, found.only_on_source, there.request.tail)
-    text += f"; {_coming(there)} of {flow.target.alias} are not on {flow.source.alias} now"
+    text += (
+        f"; {found.least}{found.coming:,} records of {flow.target.alias} are not on {flow.source.alias} now"
+    )
     return text + (f"; would wait: {tail}" if tail else "")
 
 
 def look_drain(there: World) -> str:
     """Say how many records are left to come home."""
-    coming = _coming(there)
-    return coming and f"{coming} are not on {there.flow.source.alias} now"
+    found = there.apart
+    return f"{found.least}{found.coming:,} records are not on {there.flow.source.alias} now" if found else ""
 
 
 def begin(there: World) -> RecoveryRun:
@@ -155,7 +148,7 @@ def bring_home(there: World) -> Outcome:
         if found.only_on_source and not not_there
         else ""
     )
-    brought = f"{found.only_on_target - found.strayed:,} records and what came since brought home{kept}{what}"
+    brought = f"{found.coming:,} records and what came since brought home{kept}{what}"
     if found.strayed:
         there.notes.append(f"{found.strayed:,} records stay on {there.flow.target.alias}: see the files")
     text = "; ".join([brought, *there.notes, *standby.keep_known(back)])

@@ -168,6 +168,11 @@ class Divergence:
             for it in topic.partitions
         )
 
+    @property
+    def coming(self) -> int:
+        """Count those of them that come home."""
+        return self.only_on_target - self.strayed
+
 
 def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSettings | None) -> Divergence:
     """Compare both sides; `reverse` is the enabled flow from the target to the source.  Raises errors of the clusters.
