@@ -12,7 +12,7 @@ from twinlog.drill.judge import judge
 from twinlog.drill.places import View
 from twinlog.drill.reading import READ_SECONDS, First
 from twinlog.drill.report import DrilledPosition, Found
-from twinlog.gate.same_record import record_at
+from twinlog.gate.same_record import alike, record_at
 from twinlog.groups.report import GroupPartitionRow
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.transforms.chain import Chain
@@ -91,15 +91,17 @@ class Comparison:
             return replace(row, found=Found.NOTHING_TO_READ, message=message)
         if not verdict.right:
             return row
-        there = record_at(self.clusters.target, place.remote, record.offset)
-        here = None
+        there, here = record_at(self.clusters.target, place.remote, record.offset), None
         if self.now.positions is not None and verdict.upstream is not None:
             here = record_at(self.clusters.source, place.topic_partition, verdict.upstream)
-        why = _differ(record, there, here, may_differ=bool(self._chain(place)))
+        same, why = alike(here, there, may_differ=bool(self._chain(place))), ""
+        if there is not None and (there.timestamp, there.key) != (record.timestamp, key_digest(record.key)):
+            why = f"its consumer was given another record than the log has at {record.offset}"
+        elif same is False:
+            why = f"the record at {record.offset} differs from that of {verdict.upstream} on the source"
         if why:
             return replace(row, found=Found.WRONG, message=why, exact=False, compared=False)
-        same = here is not None and there is not None and here.content == there.content
-        return replace(row, compared=True if same else None)
+        return replace(row, compared=same)
 
     def _by_source(self, place: GroupPartitionRow) -> bool:
         """Say whether the source tells what comes next.
@@ -121,27 +123,6 @@ class Comparison:
                     return it
             start = prints[-1].offset + 1
         return None
-
-
-def _differ(
-    read: ReadRecord, there: Fingerprint | None, here: Fingerprint | None, *, may_differ: bool
-) -> str:
-    """Say how the record that was read, the same one in the copy's log, and that of the source differ.  Pure.
-
-    A record that is in a log no more, by retention or compaction, is not compared.  `may_differ`: transforms may have
-    changed the copy, but not its timestamp.
-    """
-    if there is not None and (there.timestamp, there.key) != (read.timestamp, key_digest(read.key)):
-        return f"its consumer was given another record than the log has at {read.offset}"
-    if there is None or here is None:
-        return ""
-    if there.timestamp != here.timestamp:
-        return (
-            f"the timestamp of the record at {read.offset} differs from that of {here.offset} on the source"
-        )
-    if there.content != here.content and not may_differ:
-        return f"key, value or headers of the record at {read.offset} differ from those of {here.offset} on the source"
-    return ""
 
 
 def _row(place: GroupPartitionRow, found: Found, message: str) -> DrilledPosition:

@@ -90,12 +90,19 @@ def same(
     """Judge one position.  Pure.
 
     A position before the copy of the record costs duplicates (in a two-way topic, records of other writers lie there,
-    too).  A position after it would skip the record.  `may_differ`: transforms may have changed the copy, but not its
-    timestamp.
+    too).  A position after it would skip the record.  `may_differ`: transforms may have changed the copy.
     """
     translated = position.row.downstream_offset
     if translated is None or translated != position.downstream:
         return None if translated is None else translated < position.downstream
+    return alike(ours, theirs, may_differ=may_differ)
+
+
+def alike(ours: Fingerprint | None, theirs: Fingerprint | None, *, may_differ: bool) -> bool | None:
+    """Say whether two records are the same; None if one is in its log no more, or transforms may have changed it.
+
+    They do not change its timestamp.  Pure.
+    """
     if ours is None or theirs is None:
         return None
     if may_differ and ours.timestamp == theirs.timestamp and ours.content != theirs.content:

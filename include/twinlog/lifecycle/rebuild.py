@@ -190,11 +190,8 @@ def run(
     """
     work = Work(flow, clusters, topic, **asked)
     rows, _ = perform(STEPS, work, flow, told)
-    when = "the next cycle" if work.request else "this cycle"  # a person has a request, a cycle has none
-    said = f"{work.begun.remote_topic} is empty and is copied anew, beginning with {when}"
-    return replace(
-        _result(flow, work.begun), deleted=work.deleted, notes=(said,) if work.deleted else (), steps=rows
-    )
+    told_so = tuple(it.message for it in rows if it.name is StepName.BEGIN and work.deleted)
+    return replace(_result(flow, work.begun), deleted=work.deleted, notes=told_so, steps=rows)
 
 
 def _note(work: Work) -> Outcome:
@@ -285,7 +282,8 @@ def _begin(work: Work) -> Outcome:
         noted(owned.state, work.begun),
     ])
     work.deleted = True
-    return done(f"{begun.remote_topic} is empty, and is copied from the beginning")
+    when = "the next cycle" if work.request else "this cycle"  # a person has a request, a cycle has none
+    return done(f"{begun.remote_topic} is empty and is copied anew, beginning with {when}")
 
 
 def _restore_groups(work: Work) -> Outcome:

@@ -10,7 +10,7 @@ import typer
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.render import Grid, confirm, login, say, say_step, show, steps_grid, warn
+from twinlog.cli.render import Grid, confirm, login, say_step, show, steps_grid, warn
 from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ def rebuild(
             confirm(todo.cost)
         request = f"cli-{uuid.uuid4().hex[:8]}"
         done = step.run(one, clusters, topic, by=login(), reason=reason, request=request, told=say_step)
-    for note in done.notes:
-        say(note)
     show(done, _result_grids(done))
     return int(ExitCode.DONE)
 
