@@ -27,7 +27,7 @@ from twinlog.lifecycle.alter_plan import (
     why_not_held,
 )
 from twinlog.lifecycle.plan import Lost
-from twinlog.lifecycle.records import crossing, describe, first_time, forgotten, newest_time, noted
+from twinlog.lifecycle.records import crossing, describe, forgotten, noted
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -111,26 +111,11 @@ def _planned(
 
 def _gaps(snapshot: FlowSnapshot, move: Alteration, now_ms: int) -> Iterator[Gap]:
     """Describe the ranges that a move forward leaves without copies."""
-    clusters = snapshot.clusters
-    if move.deleted is not None:
-        first, end = move.deleted
-        lost = Lost(move.topic, move.topic_id, move.remote_topic, move.partition, first, end - 1, past=True)
-        yield describe(clusters, lost, snapshot.ledger, now_ms)
-    if move.left_out is not None:
-        first, end = move.left_out
-        yield Gap(
-            move.topic,
-            move.partition,
-            first,
-            end - 1,
-            GapCause.OFFSETS_ALTERED,
-            now_ms,
-            end - first,
-            move.topic_id,
-            first_ms=newest_time(clusters.target, TopicPartition(move.remote_topic, move.partition)),
-            last_ms=first_time(clusters.source, move.topic_partition, end),
-            copied_past=True,
-        )
+    for span, cause in ((move.deleted, None), (move.left_out, GapCause.OFFSETS_ALTERED)):
+        if span is not None:
+            names = move.topic, move.topic_id, move.remote_topic, move.partition
+            lost = Lost(*names, span[0], span[1] - 1, past=True)
+            yield describe(snapshot.clusters, lost, snapshot.ledger, now_ms, cause)
 
 
 def _state(flow: FlowSettings, clusters: Clusters) -> FlowSnapshot:

@@ -200,8 +200,10 @@ LOOK_BACK = 64
 """Downstream offsets searched for the last copied record: the very last offsets may be transaction markers."""
 
 
-def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap:
-    """Describe a lost range: its offsets, its time range, and its cause.
+def describe(
+    clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int, cause: GapCause | None = None
+) -> Gap:
+    """Describe a lost range: its offsets, its time range, and its cause, unless that is known.
 
     The number of offsets is an upper bound of its records. If the ledger knows the range already, it keeps the time
     when it was found.
@@ -213,11 +215,10 @@ def describe(clusters: Clusters, lost: Lost, ledger: Ledger, now_ms: int) -> Gap
     )
     if lost.truncated:
         cause = GapCause.TRUNCATION
-    else:
+    elif cause is None:
         configs = _configs(clusters.source, lost.topic)
-        size = (
-            _size(clusters.source, lost.topic_partition) if _limit(configs, "retention.bytes") >= 0 else None
-        )
+        limited = _limit(configs, "retention.bytes") >= 0
+        size = _size(clusters.source, lost.topic_partition) if limited else None
         cause = deletion_cause(configs, before, now_ms, size)
     return Gap(
         lost.topic,
