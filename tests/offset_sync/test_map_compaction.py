@@ -160,7 +160,7 @@ class World:
         leaders = {FLOW.offset_map_topic: SimpleNamespace(leaders=dict.fromkeys(range(16)))}
         broker = SimpleNamespace(metadata=lambda names: leaders)
         monkeypatch.setattr(map_compaction, "Brokers", lambda connection: nullcontext(broker))
-        monkeypatch.setattr(map_compaction, "init_writer", self.init)
+        monkeypatch.setattr(map_compaction, "take_turn", self.init)
         monkeypatch.setattr(map_compaction, "StateLog", self.log)
         monkeypatch.setattr(
             map_compaction, "write_fenced", lambda target, lane, records: self.written.extend(records)

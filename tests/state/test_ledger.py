@@ -17,7 +17,6 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.state.ledger import (
     Ledger,
     drop_left_over,
-    forget,
     ledger_from,
     read_behind_fence,
     read_ledger,
@@ -120,7 +119,7 @@ def test_the_parts_of_a_record_go_with_it(target):
     assert (True, set()) == (bool(first and second), first & second)
     after = read_ledger(FLOW, target)
     assert ("two", ()) == (after.rebuilds["t"].request, after.left_over)
-    forget(FLOW, target, after.rebuilds["t"])
+    write_ledger(FLOW, target, (), [after.rebuilds["t"]])
     assert {} == dict(target.latest(FLOW.ledger_topic))
 
 

@@ -43,7 +43,7 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     TopicDescription,
 )
-from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TwinlogError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TwinlogError
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
@@ -71,6 +71,27 @@ class FakeTopic:
     operations: frozenset[str] = ALL_OPERATIONS
 
 
+@dataclass
+class FakeTurn:
+    """A turn to change a flow's state; what is in the cluster's `meanwhile` happens before it writes, one at a time."""
+
+    cluster: FakeCluster
+    flow: str
+    number: int
+
+    def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        """Write records, unless somebody has taken a turn since."""
+        self.require_last(FencedError("somebody else has taken a turn"))
+        self.cluster.produce(topic, records)
+
+    def require_last(self, error: TwinlogError) -> None:
+        """Raise an error if somebody has taken a turn since."""
+        if self.cluster.meanwhile:
+            self.cluster.meanwhile.pop(0)()
+        if self.number != self.cluster.turns[self.flow]:
+            raise error
+
+
 class FakeCluster(FakeAccess):
     """A cluster without brokers."""
 
@@ -83,6 +104,8 @@ class FakeCluster(FakeAccess):
         self.calls: list[str] = []
         self._brokers = brokers
         self.fenced = 0
+        self.turns: Counter[str] = Counter()
+        self.meanwhile: list[Callable[[], object]] = []
         self.hides_groups = False
         self.unlisted: set[str] = set()
         self.items_asked: Counter[str] = Counter()
@@ -268,6 +291,11 @@ class FakeCluster(FakeAccess):
             at = TopicPartition(topic, it.partition)
             self.append(at, key=it.key, value=it.value, timestamp=it.timestamp or 0)
         self.calls.append(f"produce {topic} {len(records)}")
+
+    def turn(self, flow: str, ledger: str, timeout_ms: int) -> FakeTurn:
+        """Take a turn, which ends the one before."""
+        self.turns[flow] += 1
+        return FakeTurn(self, flow, self.turns[flow])
 
     def delete_topics(self, names: Iterable[str]) -> Answers[str, None]:
         """Delete topics."""

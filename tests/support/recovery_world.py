@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_cluster import FakeCluster
+from fake_cluster import FakeCluster, FakeTurn
 
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FailoverSettings, FlowSettings, GateSettings
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterUnreachable, TransientError
 from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
@@ -79,6 +79,10 @@ class Watched:
 
     def __init__(self, cluster: FakeCluster, blows: Blows) -> None:
         self._cluster, self._blows = cluster, blows
+
+    def turn(self, *terms: Any) -> FakeTurn:
+        """Take a turn whose writing is a change, too."""
+        return replace(self._cluster.turn(*terms), cluster=self)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._cluster, name)
@@ -211,13 +215,20 @@ def replace_what_needs_brokers(made: World, monkeypatch: pytest.MonkeyPatch) -> 
 
     @dataclass
     class Held:
+        turn: FakeTurn
+
         def write(self, records: list[StateRecord]) -> None:
+            self.turn.require_last(TransientError("somebody wrote beside the lanes", code="overtaken"))
+
             def do() -> None:
                 for it in records:
                     at = TopicPartition(it.topic, it.partition)
                     made.clusters.target.append(at, key=it.key, value=it.value)
 
             made.blows.change("fence", do)
+
+    def take(flow: FlowSettings, *_: Any) -> Held:
+        return Held(made.clusters.target.turn(flow.name, flow.ledger_topic, 10_000))
 
     def copy_all(scene: Any) -> tuple[None, str]:
         sync_topics.run(scene.flow, scene.clusters)
@@ -229,7 +240,7 @@ def replace_what_needs_brokers(made: World, monkeypatch: pytest.MonkeyPatch) -> 
         return SimpleNamespace(equal=True, records=1, coverage=1.0, differences=())
 
     monkeypatch.setattr(source_writers, "PROBE_SECONDS", 0.0)
-    monkeypatch.setattr(journal, "Ownership", SimpleNamespace(taken=lambda *_: Held()))
+    monkeypatch.setattr(journal, "Ownership", SimpleNamespace(taken=take))
     monkeypatch.setattr(planned, "copy_all", copy_all)
     monkeypatch.setattr(planned.audit, "run", audited)
     monkeypatch.setattr(planned.emit, "run", lambda *_: None)

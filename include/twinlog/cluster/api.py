@@ -133,8 +133,22 @@ class ClusterReader(Protocol):
         """Return what the workers of a Kafka Connect group run; no members for a group that does not exist."""
 
 
+class Turn(Protocol):
+    """A turn to change a flow's state, beside its lanes."""
+
+    def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        """Commit records in one transaction; call this once.
+
+        Raises FencedError if somebody has taken the next turn, and errors of the cluster; nothing is written then.  If
+        the answer is lost, TransientError: the next turn settles it.
+        """
+
+
 class Cluster(ClusterReader, Protocol):
     """A cluster that may also be changed."""
+
+    def turn(self, flow: str, ledger: str, timeout_ms: int) -> Turn:
+        """Take a turn to change the state of `flow`, whose topic is `ledger`: what is read then is what others left."""
 
     def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
         """Create topics and wait until metadata shows them; one that exists already is a success."""

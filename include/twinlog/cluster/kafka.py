@@ -23,6 +23,7 @@ from twinlog.protocol import leader_epochs as log_epochs
 from twinlog.protocol.brokers import Brokers, KeptBrokers
 
 if TYPE_CHECKING:
+    from twinlog.cluster.turn import KafkaTurn
     from twinlog.logs.log_reader import StateReader
 
 P = ParamSpec("P")
@@ -140,6 +141,14 @@ class KafkaCluster:
 
     def latest_records(self, topic: str) -> Mapping[bytes, ReadRecord]:
         return self._state_reader.latest_records(topic)
+
+    def turn(self, flow: str, ledger: str, timeout_ms: int) -> KafkaTurn:
+        from twinlog.cluster.turn import KafkaTurn
+        from twinlog.lane.fence.beside import take_turn
+
+        with self.brokers.lent() as connected:
+            writer = take_turn(connected, flow, timeout_ms, self._state_reader.log(ledger))
+        return KafkaTurn(self.brokers, writer)
 
     def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
         self._writer.write(topic, records)

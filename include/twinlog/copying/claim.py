@@ -73,7 +73,6 @@ def run(flow: FlowSettings, clusters: Clusters, *, by: str, reason: str) -> Clai
     result, changes = _planned(flow, clusters, identity, ledger_from(records), by, reason)
     if changes:
         owned.write([StateRecord(flow.ledger_topic, 0, key, value) for key, value in changes])
-        owned.end_compaction()  # one that began meanwhile; a later one reads the claim
     return result
 
 

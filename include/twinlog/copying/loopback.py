@@ -29,7 +29,8 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped
 from twinlog.lane.spec import RangeSpec
 from twinlog.policy.state_topics import comes_home, source_of_ledger
-from twinlog.state.ledger import Ledger, ledger_in, read_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import Ledger, ledger_in, read_ledger
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import ReverseState, gone_reverse_flows, read_reverse_states
 
@@ -131,11 +132,11 @@ def _note_reverse_flows(
     flow: FlowSettings, clusters: Clusters, flows: Sequence[ReverseState]
 ) -> tuple[ReverseFlow, ...]:
     """Record in the ledger whose records are left out from now on; return recorded flows whose ledger is gone."""
-    noted = read_ledger(flow, clusters.target).reverse_flows
+    noted, now = read_ledger(flow, clusters.target).reverse_flows, clock.now_ms()
     known = {it.ledger_topic_id for it in noted}
     new = [it for it in flows if it.ledger_topic_id and it.ledger_topic_id not in known]
-    now = clock.now_ms()
-    write_ledger(flow, clusters.target, [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new])
+    found = [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new]
+    change(flow, clusters.target, lambda _: Entries(found))
     return gone_reverse_flows(clusters, noted)
 
 

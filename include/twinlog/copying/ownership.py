@@ -18,15 +18,15 @@ from twinlog.config.flow.copying import PoisonPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.state import mend_map, mend_progress
 from twinlog.copying.ranges import message_limits
-from twinlog.errors import FencedError, TerminalError, TransientError
+from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import FlowState
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence import fence
+from twinlog.lane.fence.beside import Alone
 from twinlog.lane.fence.lost_progress import LostProgressError
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, StateTopics
-from twinlog.lane.transaction import Writer
 from twinlog.protocol.brokers import Brokers
 
 PAUSED = "paused"
@@ -43,8 +43,8 @@ TAKING_SECONDS = 2.0
 class Ownership:
     """One driver's ownership of a flow: taken by each fence, lost to the next fence of another driver.
 
-    `lanes` is how many lanes the driver may use. `grant` is that of the last fence. `compaction` is the writer that
-    keeps compactions of the map out, if they were ended behind the fence.
+    `lanes` is how many lanes the driver may use. `grant` is that of the last fence. `alone` keeps out those who write
+    beside the lanes, for a driver that changes the flow's state.
     """
 
     flow: FlowSettings
@@ -53,7 +53,7 @@ class Ownership:
     lanes: int
     logs: fence.FenceLogs
     grant: fence.Grant = field(init=False)
-    compaction: Writer | None = None
+    alone: Alone | None = None
 
     @classmethod
     def of(cls, flow: FlowSettings, clusters: Clusters, run_id: str, lanes: int) -> Ownership:
@@ -72,12 +72,13 @@ class Ownership:
     ) -> Ownership:
         """Take a flow to change its state outside of a copy, `why` as a run of its own, or as `run_id`.
 
-        Compactions of the map are ended, too. Raises as `take`.
+        Those who write beside the lanes are ended, too (lane/fence/beside.py). Raises as `take`.
         """
         state = state or state_topics(flow, clusters)
         owned = cls(flow, state, run_id or f"{why}-{uuid.uuid4().hex[:8]}", 1, fence.FenceLogs.of(state))
         owned.take(to_copy=False)
-        owned.end_compaction()
+        with Brokers(flow.target.connection) as target:
+            owned.alone = Alone.taken(target, flow.name, flow.copy.transaction_timeout_ms)
         return owned
 
     @property
@@ -117,33 +118,15 @@ class Ownership:
     def write(self, records: Sequence[StateRecord]) -> None:
         """Commit records in one transaction behind the fence; call this once per fence.
 
-        Raises FencedError if another driver took the flow. Raises TransientError if records change the map and a
-        compaction (offset_sync/map_compaction.py) began since the fence: the map may differ from what was read.
+        Raises FencedError if another driver took the flow, and TransientError `overtaken` if somebody wrote beside the
+        lanes since the fence: state or map may differ from what was read.
         """
         if not records:
             return
-        before = self.compaction if any(it.topic == self.state.map_topic for it in records) else None
-        if before is not None:
-            # This question ends a compaction that came between, and its epoch tells whether there was one.
-            self.end_compaction()
-            if self.compaction != Writer(
-                before.transactional_id, before.producer_id, before.producer_epoch + 1
-            ):
-                raise TransientError(
-                    f"the offset map of {self.flow.name} was compacted while it was to be changed",
-                    hint="the next cycle tries again",
-                    code="overtaken",
-                )
         with Brokers(self.flow.target.connection) as target:
-            fence.write_fenced(target, self.grant.lanes[0], records)
-        if before is not None:
-            self.end_compaction()
-
-    def end_compaction(self) -> None:
-        """Fence a compaction of the map that is under way; a later one reads what was written."""
-        timeout_ms = self.flow.copy.transaction_timeout_ms
-        with Brokers(self.flow.target.connection) as target:
-            self.compaction = fence.init_writer(target, fence.compaction_id(self.flow.name), timeout_ms)
+            fence.write_fenced(
+                target, self.grant.lanes[0], records, self.alone.require if self.alone else None
+            )
 
     def read_ahead(self) -> None:
         """Read the state logs up to now. The fence, during which nothing is copied, then has only the rest to read."""

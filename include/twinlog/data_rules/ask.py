@@ -17,10 +17,11 @@ from twinlog.config.flow.tiers import DataRulesSettings
 from twinlog.data_rules.sample import SampledPartition
 from twinlog.data_rules.suite import TopicRules, read_suite
 from twinlog.errors import ExitCode, UsageError
-from twinlog.formats.ledger.topics import TopicPause
 from twinlog.jsonable import Json, to_json
-from twinlog.state.ledger import read_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import read_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
+from twinlog.topics.pauses import new_pauses
 from twinlog.topics.snapshot import FlowSnapshot
 
 Asker = Callable[[Mapping[str, object], Path, Sequence[SampledPartition]], tuple[TopicRules, ...]]
@@ -93,9 +94,11 @@ def _newest(topic: DiscoveredTopic, settings: DataRulesSettings) -> Iterable[Sam
 
 
 def _pause(flow: FlowSettings, clusters: Clusters, topics: Sequence[str]) -> tuple[str, ...]:
-    known = read_ledger(flow, clusters.target).pauses
-    now = clock.now_ms()
-    reason = "it breaks a critical rule of twinlog.data.quality.suite"
-    pauses = [TopicPause(name, now, "data-rules", reason) for name in topics if name not in known]
-    write_ledger(flow, clusters.target, pauses)
-    return tuple(it.topic for it in pauses)
+    now, reason = clock.now_ms(), "it breaks a critical rule of twinlog.data.quality.suite"
+    before = read_ledger(flow, clusters.target).pauses
+    change(
+        flow,
+        clusters.target,
+        lambda ledger: Entries(new_pauses(ledger, topics, now, "data-rules", reason)),
+    )
+    return tuple(it for it in topics if it not in before)

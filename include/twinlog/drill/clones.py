@@ -10,7 +10,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.policy.selection import is_drilled
-from twinlog.state.ledger import Ledger, forget, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 
 MOST_RUNS = 50
 """Drills that a ledger keeps, the newest, and those whose clones are not deleted."""
@@ -64,8 +64,7 @@ def tidy(flow: FlowSettings, target: Cluster, now_ms: int, driver: str = "") -> 
             kept = tuple(it for it in run.clones if it in refused)
             state = DrillState.KILLED if opened else run.state
             note(flow, target, replace(run, clones=kept, state=state))
-    for run in _too_old(read_ledger(flow, target)):
-        forget(flow, target, run)
+    write_ledger(flow, target, (), _too_old(read_ledger(flow, target)))
     return Tidied(deleted, left, tuple(running))
 
 

@@ -16,7 +16,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.accepted import SHOWN_FOR_MS, Accepted, Amount, Shown, every_form
 from twinlog.jsonable import to_json
-from twinlog.state.ledger import forget, read_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 
 NAMED = 20
 """So many commands are shown at most; one more accepts everything."""
@@ -66,10 +67,8 @@ def keep_shown(
     now_ms, found = clock.now_ms(), tuple(amounts)
     text = f"{flow.name} {mode} {now_ms} {lost} {to_json(found)}"
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
-    write_ledger(flow, target, [Shown(name, mode, now_ms, found, lost, last_ended)])
-    for it in read_ledger(flow, target).shown:
-        if it.at_ms < now_ms - SHOWN_FOR_MS:
-            forget(flow, target, it)
+    over = [it for it in read_ledger(flow, target).shown if it.at_ms < now_ms - SHOWN_FOR_MS]
+    write_ledger(flow, target, [Shown(name, mode, now_ms, found, lost, last_ended)], over)
     return name
 
 
@@ -115,15 +114,14 @@ def accept(flow: FlowSettings, target: Cluster, accepted: Iterable[Accepted]) ->
     given = tuple(accepted)
     for it in given:
         require_approver(flow, it.by)
-    before = {it.key() for it in read_ledger(flow, target).accepted}
-    write_ledger(flow, target, given)
-    for it in given:
-        if it.key() in before:
-            for older in every_form(it)[1:]:
-                forget(flow, target, older)
+
+    def decide(ledger: Ledger) -> Entries:
+        before = {it.key() for it in ledger.accepted}
+        return Entries(given, [older for it in given if it.key() in before for older in every_form(it)[1:]])
+
+    change(flow, target, decide)
 
 
 def withdraw(flow: FlowSettings, target: Cluster, accepted: Accepted) -> None:
     """Take a yes back."""
-    for it in every_form(accepted):
-        forget(flow, target, it)
+    change(flow, target, lambda _: Entries(forgotten=every_form(accepted)))

@@ -25,7 +25,8 @@ from twinlog.lifecycle.plan import LifecyclePlan, epochs_of, plan_lifecycle, tol
 from twinlog.lifecycle.rebuild_plan import REFUSED, shared
 from twinlog.lifecycle.records import adoption, crossing, describe, rewinding
 from twinlog.protocol.leader_epochs import ReadUpTo
-from twinlog.state.ledger import Ledger, forget, read_behind_fence, read_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.state.progress import Maps, read_packed, read_progress
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
@@ -80,12 +81,9 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
     todo = make_plan(flow, clusters, discovery, ledger, progress)
     if todo.empty or dry_run:
         return _promise(flow, clusters, todo, ledger)
-    write_ledger(flow, clusters.target, todo.gone)
-    for record in todo.back:
-        forget(flow, clusters.target, record)
     # Gaps at which a partition stops need no fence, since the copy does not go on.
     gaps = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
-    write_ledger(flow, clusters.target, gaps)
+    change(flow, clusters.target, lambda now: _standing(todo, gaps, now))
     done = LifecycleResult(gaps=tuple(gaps))
     done += (
         _behind_the_fence(flow, clusters, run_id)
@@ -97,6 +95,12 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
     for topic in todo.rebuilt:
         done += _rebuild(flow, clusters, topic, run_id)
     return done
+
+
+def _standing(todo: LifecyclePlan, gaps: Sequence[Gap], now: Ledger) -> Entries:
+    """Return what is noted without the fence, as far as the ledger has it as it was planned for.  Pure."""
+    gone = [it for it in todo.gone if it.topic not in now.deleted]
+    return Entries([*gone, *gaps], [it for it in todo.back if now.deleted.get(it.topic) == it])
 
 
 def make_plan(

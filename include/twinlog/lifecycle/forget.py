@@ -30,7 +30,8 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import Stored, forgotten, piece, progress
-from twinlog.state.ledger import Ledger, latest_or_empty, read_behind_fence, read_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import Ledger, latest_or_empty, read_behind_fence, read_ledger
 from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.incarnations import differ
 from twinlog.topics.pauses import how_to_go_on, why_suspended
@@ -106,8 +107,12 @@ def forget_due(
     asked = clusters.target.describe_topics([it.remote_topic for it in deleted])
     # A copy that this user may not see counts as existing.
     there = {*asked.found, *(name for name, error in asked.refused.items() if error.code != NO_SUCH_TOPIC)}
-    noted = [seen for it in deleted if (seen := _seen(it, it.remote_topic in there, now)) != it]
-    write_ledger(flow, clusters.target, noted)
+    noted = {it: seen for it in deleted if (seen := _seen(it, it.remote_topic in there, now)) != it}
+    change(
+        flow,
+        clusters.target,
+        lambda it: Entries([noted[known] for known in it.deleted.values() if known in noted]),
+    )
     lines = []
     for topic in due(deleted, now, after):
         if topic.remote_topic in there or topic.topic in ledger.pauses:

@@ -26,7 +26,8 @@ from twinlog.lifecycle.reader_positions import restore
 from twinlog.lifecycle.rebuild_plan import RebuildPlan
 from twinlog.lifecycle.records import beginning, current_incarnation, noted
 from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, perform, silent, skipped
-from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.pauses import why_paused, why_suspended
@@ -349,7 +350,10 @@ def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: L
     begins = ledger.beginnings.get(rebuilt.topic)
     after = restore(flow, clusters, rebuilt, begins.offsets if begins is not None else {})
     if after != rebuilt:
-        write_ledger(flow, clusters.target, [after])
+        same = Entries([after])
+        change(
+            flow, clusters.target, lambda it: same if it.rebuilds.get(rebuilt.topic) == rebuilt else Entries()
+        )
     return after
 
 

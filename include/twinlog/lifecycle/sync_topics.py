@@ -6,8 +6,9 @@ others.
 
 from __future__ import annotations
 
+import operator
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog import clock
@@ -15,14 +16,14 @@ from twinlog.cluster.api import Cluster, ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
-from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Beginning, Incarnation
 from twinlog.lifecycle import apply as lifecycle
 from twinlog.lifecycle import forget
 from twinlog.lifecycle.apply import LifecycleResult
 from twinlog.lifecycle.records import beginning
+from twinlog.state.changes import Entries, change
 from twinlog.state.internal_topics import internal_topics
-from twinlog.state.ledger import Ledger, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, Problem, ProblemCode
 from twinlog.topics.own_topic_rules import InternalState
 from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan
@@ -150,21 +151,29 @@ def apply(
     errors |= target.create_partitions({it.name: it.partitions for it in _of(todo, ChangeKind.GROW)}).refused
     failed = {*errors, *(refusal.name for refusal in todo.refused)}
     since = clock.now_ms()
-    write_ledger(
-        flow,
-        target,
-        [
-            TopicConfigsSet(it.name, it.configs, since)
-            for it in _of(todo, ChangeKind.CREATE)
-            if it.name not in errors and it.configs
-        ],
-    )
-    write_ledger(flow, target, _first_seen(flow, todo, target, discovery, ledger, failed))
+    given = [
+        TopicConfigsSet(it.name, it.configs, since)
+        for it in _of(todo, ChangeKind.CREATE)
+        if it.name not in errors and it.configs
+    ]
+    seen = _first_seen(flow, todo, target, discovery, ledger, failed)
+    if given or seen:
+        change(flow, target, lambda now: Entries([*given, *_still_unknown(seen, ledger, now)]))
     return (
         tuple(change for change in todo.changes if change.name not in {*errors, *kept}),
         (*todo.refused, *_refusals(errors)),
         tuple(kept.values()),
     )
+
+
+def _still_unknown(
+    seen: Sequence[Beginning | Incarnation], planned: Ledger, now: Ledger
+) -> Iterator[Beginning | Incarnation]:
+    """Yield what was seen first of topics of which nothing was noted since it was planned.  Pure."""
+    for it in seen:
+        noted = operator.attrgetter("beginnings" if isinstance(it, Beginning) else "incarnations")
+        if noted(now).get(it.topic) == noted(planned).get(it.topic):
+            yield it
 
 
 def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
@@ -184,7 +193,7 @@ def _first_seen(
     discovery: Discovery,
     ledger: Ledger,
     failed: Collection[str],
-) -> list[LedgerRecord]:
+) -> list[Beginning | Incarnation]:
     """Return where copies of topics begin that are seen for the first time, and incarnations whose copies are there.
 
     A beginning is noted whatever becomes of the copy: what is written while it cannot be made will be copied.
@@ -193,7 +202,7 @@ def _first_seen(
     copies = target.describe_topics(it.remote_topic for it in made).found
     new = {it.topic: it for it in todo.first_seen}
     now = clock.now_ms()
-    records: list[LedgerRecord] = []
+    records: list[Beginning | Incarnation] = []
     for topic in discovery.topics:
         seen, known = new.get(topic.topic), ledger.incarnations.get(topic.topic)
         heeded = seen is not None or topic.blocked
@@ -233,9 +242,9 @@ def _of(todo: TopicPlan, kind: ChangeKind) -> tuple[Change, ...]:
 
 
 def _stop_without_vital(todo: TopicPlan, errors: Mapping[str, TwinlogError]) -> None:
-    for change in todo.changes:
-        if change.vital and change.name in errors:
-            raise errors[change.name]
+    for it in todo.changes:
+        if it.vital and it.name in errors:
+            raise errors[it.name]
 
 
 def _refusals(errors: Mapping[str, TwinlogError]) -> Iterable[Refusal]:

@@ -278,10 +278,14 @@ class StateReader:
 
     def latest_records(self, topic: str) -> dict[bytes, ReadRecord]:
         """Return the latest committed record per key, without tombstoned keys.  Raises as `StateLog.read`."""
-        log = self._logs.setdefault(topic, StateLog(topic, cached=True))
+        log = self.log(topic)
         with self._brokers.lent() as brokers:
             log.catch_up(brokers)
         return log.records
+
+    def log(self, topic: str) -> StateLog:
+        """Return a topic as it was last read."""
+        return self._logs.setdefault(topic, StateLog(topic, cached=True))
 
 
 def _read_to_the_end(

@@ -9,7 +9,6 @@ it is, as the copy itself does (docs/decisions/0010-lives-of-topics.md).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
@@ -41,12 +40,6 @@ def intended_acls(
     """Return what to write before ACLs are created: after a crash in between, each added ACL can still be revoked."""
     added = {it.binding for it in changes if isinstance(it, AclChange) and it.add}
     return _changed_acls(memory, _remembered(memory) | added, at_ms)
-
-
-def with_acls(memory: MetadataMemory, written: Iterable[AclsAdded]) -> MetadataMemory:
-    """Return the memory as it is once these records are written."""
-    by_resource = {_resource(it): it for it in (*memory.acls, *written)}
-    return replace(memory, acls=tuple(by_resource.values()))
 
 
 def after(

@@ -19,7 +19,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
-from twinlog.metadata.memory import after, intended_acls, with_acls
+from twinlog.metadata.memory import after, intended_acls
 from twinlog.metadata.read import plan_parts
 from twinlog.metadata.scram_plan import given, undeclared
 from twinlog.metadata.subjects import Subject, subjects_of
@@ -34,7 +34,8 @@ from twinlog.metadata.values import (
     change_document,
     join,
 )
-from twinlog.state.ledger import Ledger, forget, read_ledger, require_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import Ledger, read_ledger, require_ledger
 from twinlog.topics.plan import Refusal
 
 
@@ -101,15 +102,15 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     if plan.changes or plan.agreed:
         require_ledger(flow, target)
     now = clock.now_ms()
-    memory = read_ledger(flow, target).metadata
-    intended = intended_acls(memory, plan.changes, now)
-    write_ledger(flow, target, intended)
+    if plan.changes:
+        change(flow, target, lambda it: Entries(intended_acls(it.metadata, plan.changes, now)))
     done, refused = make_changes(flow, plan.changes, target)
-    known = with_acls(memory, intended)
-    write_ledger(flow, target, after(known, plan.changes, set(done), plan.agreed, now))
-    write_ledger(flow, target, given(flow, done, now))
-    for record in undeclared(flow, memory.secrets):
-        forget(flow, target, record)
+
+    def outcome(ledger: Ledger) -> Entries:
+        known = after(ledger.metadata, plan.changes, set(done), plan.agreed, now)
+        return Entries([*known, *given(flow, done, now)], [*undeclared(flow, ledger.metadata.secrets)])
+
+    change(flow, target, outcome)
     return MetadataResult(flow.name, plan.profile, done, (*plan.refused, *refused), plan.drift, plan.notes)
 
 

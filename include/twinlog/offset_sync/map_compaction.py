@@ -5,13 +5,9 @@ two writers: the lanes of the copy, behind the fence, and this compaction. They 
 the newest segment of a partition, and lets it grow under its key. This compaction leaves the newest segment of every
 partition alone; the others are final, except for a rewind and a rebuild.
 
-A rewind or a rebuild fences a compaction under way before it reads the map, writes only if no other compaction began
-since, and fences once more afterwards (copying/ownership.py). To go unnoticed, a compaction would have to begin and
-finish during their commit.
-
-Two compactions exclude each other by a transactional id of their own, in the order of the fence: initialise, then
-read, then write. Everything is read anew then: the ledger, the log starts of the copies, and the map. What was read
-before only says whether there is something to do.
+A compaction takes a turn beside the lanes (lane/fence/beside.py): so another one, a rewind or a rebuild never changes
+the map between its reading and its writing. Everything is read anew then: the ledger, the log starts of the copies,
+and the map. What was read before only says whether there is something to do.
 
 New segments, and the tombstones of those they replace, are one transaction. So no reader, and no crash, ever sees a
 map with a part missing.
@@ -32,7 +28,8 @@ from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segmen
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_partition
-from twinlog.lane.fence.fence import GrantedLane, compaction_id, init_writer, write_fenced
+from twinlog.lane.fence.beside import take_turn
+from twinlog.lane.fence.fence import GrantedLane, write_fenced
 from twinlog.lane.fence.ownership import Identity, Owned, require_ours
 from twinlog.logs.log_reader import StateLog
 from twinlog.protocol.brokers import Brokers
@@ -190,13 +187,13 @@ def _log_starts(
 
 
 def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
-    """Initialise the transactional id, read again, plan by what is read now, and write in one transaction.
+    """Take a turn, read again, plan by what is read now, and write in one transaction.
 
     Raises TerminalError if another flow name owns the map by now: its compaction has a transactional id of its own.
     """
     with Brokers(flow.target.connection) as target:
-        writer = init_writer(target, compaction_id(flow.name), flow.copy.transaction_timeout_ms)
         ledger = StateLog(flow.ledger_topic)
+        writer = take_turn(target, flow.name, flow.copy.transaction_timeout_ms, ledger)
         undecided = ledger.read(target).undecided
         require_ours(Identity(flow.name, "", ""), Owned.of(ledger.records, undecided))
         log = StateLog(flow.offset_map_topic)

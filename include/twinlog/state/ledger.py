@@ -17,7 +17,7 @@ from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger import topics
 from twinlog.formats.ledger.accepted import Accepted, Shown, Waiver, accepted_of
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
-from twinlog.formats.ledger.entry import LEDGER_PARTITION
+from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
@@ -373,35 +373,42 @@ def no_ledger(flow: FlowSettings) -> TerminalError:
     )
 
 
-def write_ledger(flow: FlowSettings, cluster: Cluster, records: Iterable[LedgerRecord]) -> None:
-    """Write records into the flow's ledger, each replacing the one with its key; all or an error.
+def write_ledger(
+    flow: FlowSettings,
+    cluster: Cluster,
+    records: Iterable[LedgerEntry],
+    forgotten: Iterable[LedgerEntry] = (),
+) -> None:
+    """Write reports into the flow's ledger, each replacing the one with its key; all or an error.
+
+    A report is what one cycle, audit, gate, drill or look saw, under a key of its own or as the newest: nobody decides
+    by an earlier one what to write, so no turn is needed. All else is changed by `twinlog.state.changes`.
+    """
+    if rows := rows_of(flow, cluster, records, forgotten, clock.now_ms()):
+        cluster.produce(flow.ledger_topic, rows)
+
+
+def rows_of(
+    flow: FlowSettings,
+    cluster: ClusterReader,
+    written: Iterable[LedgerEntry],
+    forgotten: Iterable[LedgerEntry],
+    now_ms: int,
+) -> list[InternalRecord]:
+    """Return what is to be written into the ledger's topic, in its order, to write and to forget records.
 
     If a record is in parts, the record that names them is written last: until then the one before it counts. Parts of
     the replaced record are deleted afterwards, as far as they are known here.
     """
-    now, written = clock.now_ms(), list(records)
-    entries = [it for each in written for it in in_parts(each.key(), each.value(), now)]
-    _produce(flow, cluster, entries, [each.key() for each in written])
-
-
-def forget(flow: FlowSettings, cluster: Cluster, record: LedgerRecord) -> None:
-    """Delete a record from the flow's ledger."""
-    _produce(flow, cluster, [(record.key(), None)], [record.key()])
-
-
-def _produce(
-    flow: FlowSettings,
-    cluster: Cluster,
-    entries: Sequence[tuple[bytes, bytes | None]],
-    replaced: Iterable[bytes],
-) -> None:
-    """Write entries in their order, then tombstones for the parts of the records they replace."""
+    entries = [(it.key(), it.value()) for it in written] + [(it.key(), None) for it in forgotten]
     memory = _KNOWN.get((cluster.alias, flow.ledger_topic))
-    new = {key for key, _ in entries}
-    old = [part for key in replaced for part in (memory.reading.parts_of(key) if memory is not None else ())]
-    rows = [*entries, *((part, None) for part in old if part not in new)]
-    if rows:
-        cluster.produce(flow.ledger_topic, [InternalRecord(*row, LEDGER_PARTITION) for row in rows])
+    old = [
+        part for key, _ in entries for part in (memory.reading.parts_of(key) if memory is not None else ())
+    ]
+    rows = dict(it for key, value in entries for it in in_parts(key, value, now_ms))
+    for part in old:
+        rows.setdefault(part, None)
+    return [InternalRecord(*it, LEDGER_PARTITION) for it in rows.items()]
 
 
 def drop_left_over(flow: FlowSettings, cluster: Cluster, ledger: Ledger) -> None:

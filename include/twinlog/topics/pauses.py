@@ -6,7 +6,7 @@ connector is paused. A cycle that is copying when the record is written copies t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from twinlog import clock
@@ -15,7 +15,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.topics import TopicPause
-from twinlog.state.ledger import Ledger, forget, read_ledger, require_ledger, write_ledger
+from twinlog.state.changes import Entries, change
+from twinlog.state.ledger import Ledger, read_ledger, require_ledger
 
 RECOVERY = "`twinlog recovery status` says what can be done"
 TAKE_BACK = "`twinlog migrate takeover` takes it back, once MirrorMaker 2 is stopped: it finds where the copies end now"
@@ -81,16 +82,22 @@ def pause(
     """
     if not reason.strip():
         raise UsageError("a pause needs a reason", hint='such as: --reason "brokers are moved"')
-    ledger = _ledger(flow, target)
-    now = clock.now_ms()
-    if topics:
-        new = [TopicPause(name, now, by, reason) for name in sorted(topics) if name not in ledger.pauses]
-        write_ledger(flow, target, new)
-        return _result(flow, target, changed=bool(new))
-    changed = ledger.copies
-    if changed:
-        write_ledger(flow, target, [FlowState(FlowPhase.PAUSED, now, by, reason)])
-    return _result(flow, target, changed=changed)
+
+    def decide(ledger: Ledger) -> Entries:
+        _require_in_service(flow, ledger)
+        now = clock.now_ms()
+        if topics:
+            return Entries(new_pauses(ledger, topics, now, by, reason))
+        return Entries([FlowState(FlowPhase.PAUSED, now, by, reason)] if ledger.copies else [])
+
+    return _changed(flow, target, decide)
+
+
+def new_pauses(
+    ledger: Ledger, topics: Collection[str], now_ms: int, by: str, reason: str
+) -> list[TopicPause]:
+    """Return what pauses source topics that are not paused yet.  Pure."""
+    return [TopicPause(name, now_ms, by, reason) for name in sorted(topics) if name not in ledger.pauses]
 
 
 def resume(
@@ -101,24 +108,22 @@ def resume(
     Topics paused one by one stay paused when the flow resumes. Raises as `pause` except for a missing reason, `phase`
     also for a flow that was handed over to MirrorMaker 2, and UsageError for a topic that is not paused.
     """
-    ledger = _ledger(flow, target)
-    if not topics and ledger.flow_state is not None and ledger.flow_state.handed_over:
-        raise _not_now(flow, ledger, TAKE_BACK)
-    unknown = sorted(set(topics) - set(ledger.pauses))
-    if unknown:
-        raise UsageError(
-            f"{flow.name}: {', '.join(unknown)} is not paused", hint="`twinlog status` shows what is"
-        )
-    if topics:
-        for name in sorted(topics):
-            forget(flow, target, ledger.pauses[name])
-        return _result(flow, target, changed=True)
-    changed = not ledger.copies
-    if (
-        changed or reason.strip()
-    ):  # the reason of a flow that is active may release it from the reverse flow's failover
-        write_ledger(flow, target, [FlowState(FlowPhase.ACTIVE, clock.now_ms(), by, reason)])
-    return _result(flow, target, changed=changed)
+
+    def decide(ledger: Ledger) -> Entries:
+        _require_in_service(flow, ledger)
+        if not topics and ledger.flow_state is not None and ledger.flow_state.handed_over:
+            raise _not_now(flow, ledger, TAKE_BACK)
+        if unknown := sorted(set(topics) - set(ledger.pauses)):
+            raise UsageError(
+                f"{flow.name}: {', '.join(unknown)} is not paused", hint="`twinlog status` shows what is"
+            )
+        if topics:
+            return Entries(forgotten=[ledger.pauses[name] for name in sorted(topics)])
+        # The reason of a flow that is active may release it from the reverse flow's failover.
+        resumes = not ledger.copies or reason.strip()
+        return Entries([FlowState(FlowPhase.ACTIVE, clock.now_ms(), by, reason)] if resumes else [])
+
+    return _changed(flow, target, decide)
 
 
 def how_to_go_on(phase: FlowPhase) -> str:
@@ -126,12 +131,9 @@ def how_to_go_on(phase: FlowPhase) -> str:
     return RECOVERY if phase.out_of_service else "`twinlog resume` first"
 
 
-def _ledger(flow: FlowSettings, target: Cluster) -> Ledger:
-    require_ledger(flow, target)
-    ledger = read_ledger(flow, target)
+def _require_in_service(flow: FlowSettings, ledger: Ledger) -> None:
     if ledger.phase.out_of_service:
         raise _not_now(flow, ledger, RECOVERY)
-    return ledger
 
 
 def _not_now(flow: FlowSettings, ledger: Ledger, hint: str) -> TerminalError:
@@ -140,7 +142,9 @@ def _not_now(flow: FlowSettings, ledger: Ledger, hint: str) -> TerminalError:
     )
 
 
-def _result(flow: FlowSettings, target: Cluster, *, changed: bool) -> PauseResult:
+def _changed(flow: FlowSettings, target: Cluster, decide: Callable[[Ledger], Entries]) -> PauseResult:
+    require_ledger(flow, target)
+    changed = change(flow, target, decide)
     ledger = read_ledger(flow, target)
     paused = tuple(sorted(ledger.pauses.values(), key=lambda it: it.topic))
     return PauseResult(flow.name, ledger.phase, changed, paused)

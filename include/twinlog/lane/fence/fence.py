@@ -26,7 +26,7 @@ through it, such as positions migrated from MirrorMaker 2: all in one transactio
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,11 +101,6 @@ def transactional_id(flow: str, lane: int) -> str:
 def transactional_prefix(flow: str) -> str:
     """Return what the transactional ids of all lanes of a flow begin with."""
     return transactional_id(flow, 0).removesuffix("0")
-
-
-def compaction_id(flow: str) -> str:
-    """Return the transactional id of map compaction, for one process at a time (offset_sync/map_compaction.py)."""
-    return f"twinlog-{flow}-map-upkeep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,11 +328,18 @@ def _progress(control: Lane, log: LogState, state: StateTopics) -> Mapping[Topic
     return own_progress(log.committed, state)
 
 
-def write_own(control: Lane, records: Iterable[StateRecord], *, wait: bool = True) -> None:
+def write_own(
+    control: Lane,
+    records: Iterable[StateRecord],
+    *,
+    wait: bool = True,
+    sure: Callable[[Brokers], None] | None = None,
+) -> None:
     """Write through the control lane in a transaction of its own; it fails if another driver has fenced us meanwhile.
 
-    With `wait` it waits for leaders. Raises TerminalError `state-refused` for a record that the target refuses,
-    TransientError if no leader takes the records (in time), FencedError. Nothing is written in these cases.
+    With `wait` it waits for leaders; if `sure` raises, once the records are in the log, they are not committed.
+    Raises TerminalError `state-refused` for a record that the target refuses, TransientError if no leader takes the
+    records (in time), FencedError. Nothing is written in these cases.
     """
     queues = batches(records, clock.now_ms())
     refused: list[Refused] = []
@@ -345,6 +347,12 @@ def write_own(control: Lane, records: Iterable[StateRecord], *, wait: bool = Tru
     def committed() -> bool | None:
         refused[:] = control.write_state(queues)
         if not refused:
+            try:
+                if sure is not None:
+                    sure(control.brokers)
+            except TwinlogError:
+                control.abort()
+                raise
             control.commit()
             return True
         control.abort()
@@ -378,14 +386,19 @@ def write_own(control: Lane, records: Iterable[StateRecord], *, wait: bool = Tru
     until(committed, leaderless, seconds=seconds, longest_seconds=_LONGEST_PAUSE_SECONDS)
 
 
-def write_fenced(target: Brokers, granted: GrantedLane, records: Iterable[StateRecord]) -> None:
+def write_fenced(
+    target: Brokers,
+    granted: GrantedLane,
+    records: Iterable[StateRecord],
+    sure: Callable[[Brokers], None] | None = None,
+) -> None:
     """Commit `records` through the control lane of a fence just passed, and wait until readers see them.
 
-    Raises as `write_own`, at once if a record's partition has no leader now.
+    Raises as `write_own`, which asks `sure`, at once if a record's partition has no leader now.
     """
     sequences = {TopicPartition(topic, partition): number for topic, partition, number in granted.sequences}
     control = Lane(target, granted.writer, sequences)
-    write_own(control, records, wait=False)
+    write_own(control, records, wait=False, sure=sure)
     control.await_markers()
 
 

@@ -22,8 +22,9 @@ from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.policy.selection import is_internal
 from twinlog.recovery.reverse import Way, with_homes
 from twinlog.recovery.transitions import Move, PassedOver
+from twinlog.state.changes import Entries, change
 from twinlog.state.internal_topics import internal_topics
-from twinlog.state.ledger import Ledger, read_ledger, write_ledger
+from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.state.progress import read_progress
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 from twinlog.topics.incarnations import differ, sources_of_copies
@@ -92,10 +93,14 @@ def make_known(there: Way, back: Way) -> None:
     ensure_topics(back.clusters.target, internal_topics(back.flow))
     name = back.flow.ledger_topic
     topic_id = back.clusters.target.describe_topics([name]).require()[name].topic_id
-    known = read_ledger(there.flow, there.clusters.target).reverse_flows
-    if topic_id not in {it.ledger_topic_id for it in known}:
-        note = ReverseFlow(name, topic_id, clock.now_ms())
-        write_ledger(there.flow, there.clusters.target, [note])
+    note = ReverseFlow(name, topic_id, clock.now_ms())
+    change(
+        there.flow,
+        there.clusters.target,
+        lambda it: Entries(
+            [] if topic_id in {known.ledger_topic_id for known in it.reverse_flows} else [note]
+        ),
+    )
 
 
 def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> Move:
