@@ -10,7 +10,10 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +33,16 @@ RELEASES = {
 
 @pytest.fixture(params=[*in_turn("0.1.0"), "0.2.0"])
 def earlier(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Path:
-    """The package of an earlier release, as its commit has it."""
-    commit = RELEASES[request.param]
+    """The package of an earlier release."""
+    return package_of(request.param, repository, tmp_path)
+
+
+def package_of(release: str, repository: Path, tmp_path: Path) -> Path:
+    """Unpack a release, as its commit has it."""
+    commit = RELEASES[release]
     git = ["git", "-C", str(repository)]
     if subprocess.run([*git, "cat-file", "-e", commit], capture_output=True, check=False).returncode:
-        pytest.skip(f"this clone has no history back to release {request.param}")
+        pytest.skip(f"this clone has no history back to release {release}")
     archive = tmp_path / "release.tar"
     subprocess.run([*git, "archive", "--output", str(archive), commit, "include"], check=True)
     with tarfile.open(archive) as packed:
@@ -97,6 +105,56 @@ def test_this_release_goes_on_where_the_earlier_one_stopped(
     audited = twinlog(now, "audit", "--full", "--config", str(file))
     assert audited["equal"]
     assert [] == audited["differences"]
+
+
+@contextmanager
+def written_to(cluster: Any, topic: str) -> Iterator[list[Seen]]:
+    """Let a client write a record every tenth of a second; return what it wrote."""
+    written: list[Seen] = []
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.wait(0.1):
+            more = records(1_000 + len(written), 1_001 + len(written))
+            produce(cluster, topic, more)
+            written.extend(more)
+
+    client = threading.Thread(target=write)
+    client.start()
+    try:
+        yield written
+    finally:
+        over.set()
+        client.join()
+
+
+@pytest.mark.parametrize("then", ["goes on", "aborts"])
+def test_an_open_failover_of_the_earlier_release(
+    then: str, repository: Path, cluster_a: Any, cluster_b: Any, tmp_path: Path
+) -> None:
+    """It waits for a client that still writes: this release promotes under its name, or takes all of it back."""
+    earlier, now = package_of("0.2.0", repository, tmp_path), repository / "include"
+    source, target = (f"{side}{uuid.uuid4().hex[:6]}" for side in "st")
+    topic, flow = create_topic(cluster_a, f"upgrade-{source}"), f"{source}->{target}"
+    more = {"twinlog__failover__wait__seconds": "1", "twinlog__gate__fence__seconds": "1"}
+    file = configure(tmp_path, {source: cluster_a, target: cluster_b}, [flow], topics=topic, **more)
+    asked = ["--config", str(file), "--flow", flow]
+    produce(cluster_a, topic, records(0, 500))
+    twinlog(earlier, "run", "--once", *asked)
+    with written_to(cluster_a, topic) as late:
+        begun = twinlog(earlier, "failover", "--mode", "planned", "--yes", *asked)
+    assert ("open", "waiting") == (begun["state"], begun["steps"][-1]["state"])
+    seen = twinlog(now, "recovery", "status", *asked)
+    assert [(begun["run"], "open")] == [(it["run"], it["state"]) for it in seen["recoveries"]]
+
+    if then == "goes on":
+        ended = twinlog(now, "failover", "--mode", "planned", "--yes", *asked)
+        assert (begun["run"], "promoted") == (ended["run"], ended["state"])
+    else:
+        ended = twinlog(now, "recovery", "abort", "--reason", "not today", *asked)
+        assert (begun["run"], "aborted") == (ended["run"], ended["state"])
+        twinlog(now, "run", "--once", *asked)
+    assert [*records(0, 500), *late] == read(cluster_b, f"{source}.{topic}", 0)
 
 
 def _partitions(document: Any, topic: str) -> list[Any]:
