@@ -58,15 +58,16 @@ def places(
     read there. Raises UnreadableMap for a map that cannot be used.
     """
     onward, homeward = readable(maps.onward), readable(maps.homeward)
+    readers = _Readers(offsets, there, here)
     if not maps.back and homeward is None:
-        found = _onward(onward or NOTHING, maps, offsets, there, here)
+        found = _onward(onward or NOTHING, maps, readers)
     elif not maps.back:
-        found = _both_ways(onward or NOTHING, homeward or NOTHING, maps, offsets, there, here)
+        found = _both_ways(onward or NOTHING, homeward or NOTHING, maps, readers)
     else:
-        found = _home(homeward or NOTHING, maps, offsets, there, here)
+        found = _home(homeward or NOTHING, maps, readers)
         if onward is not None:
             # Before the end of that map, records of the copy itself that came home may be unread.
-            both = _both_ways(onward, homeward or NOTHING, NO_MAPS, offsets, there, here)
+            both = _both_ways(onward, homeward or NOTHING, NO_MAPS, readers)
             found = [
                 alone if offset >= onward.end_upstream else mixed
                 for offset, alone, mixed in zip(offsets, found, both, strict=True)
@@ -79,47 +80,50 @@ def places(
     ]
 
 
-def _onward(
-    packed: PackedMap,
-    maps: PartitionMaps,
-    offsets: Sequence[int],
-    there: PartitionOffsets,
-    here: PartitionOffsets | None,
-) -> list[Place | None]:
+@dataclass(frozen=True, slots=True)
+class _Readers:
+    """The next offsets of readers of one partition, the log there, and their own, as in `places`."""
+
+    offsets: Sequence[int]
+    there: PartitionOffsets
+    here: PartitionOffsets | None
+
+    @property
+    def begins(self) -> int:
+        """Where the readers' own log begins."""
+        return self.here.log_start if self.here is not None else 0
+
+    @property
+    def unread(self) -> list[int]:
+        """Where they would go on in their own log: after all records that have expired in it."""
+        return [max(offset, self.begins) for offset in self.offsets]
+
+
+def _onward(packed: PackedMap, maps: PartitionMaps, readers: _Readers) -> list[Place | None]:
     """Translate by the map of the flow that copies from here to there."""
-    unread = _still_unread(offsets, here)
+    offsets, unread = readers.offsets, readers.unread
     opened = packed.opened_at([*offsets, *unread]).with_gaps(maps.gaps)
     if not len(opened.length):
-        return [
-            _without_records(opened, offset, still, there, here)
-            for offset, still in zip(offsets, unread, strict=True)
-        ]
-    begins = _upstream_of(opened, there.log_start)
+        return [_without_records(opened, *one, readers) for one in zip(offsets, unread, strict=True)]
+    begins = _upstream_of(opened, readers.there.log_start)
 
     def known(still: int, _: Translation) -> bool:
         return opened.covers_all(still, begins)
 
     froms, tos, length = opened.upstream, opened.downstream, opened.length
-    way = _Way(opened.translate_many, packed.records_between, known, froms, tos, length, there)
-    return way.held_within(offsets, unread)
+    way = _Way(opened.translate_many, packed.records_between, known, froms, tos, length, readers)
+    return way.held_within()
 
 
-def _home(
-    packed: PackedMap,
-    maps: PartitionMaps,
-    offsets: Sequence[int],
-    there: PartitionOffsets,
-    here: PartitionOffsets | None,
-) -> list[Place | None]:
+def _home(packed: PackedMap, maps: PartitionMaps, readers: _Readers) -> list[Place | None]:
     """Translate readers of a copy back to the partition it was copied from.
 
     If the copy held no record at its beginning, and the map also covers all from upstream offset 0 on, then no
     readable record lies before the first mapped one: only markers, and records that were aborted.
     """
-    unread = _still_unread(offsets, here)
-    opened = packed.opened_back_at([*offsets, *unread]).with_gaps(maps.gaps)
+    opened = packed.opened_back_at([*readers.offsets, *readers.unread]).with_gaps(maps.gaps)
     if not len(opened.length):
-        return [None for _ in offsets]
+        return [None for _ in readers.offsets]
     froms, tos, length = opened.downstream, opened.upstream, opened.length
     nothing_before = maps.begun_empty and opened.covers_all(0, int(tos[0]))
 
@@ -129,19 +133,14 @@ def _home(
         return replace(found, exact=found.exact | in_front) if nothing_before else found
 
     def known(_: int, found: Translation) -> bool:
-        return opened.covers_all(found.offset, min(there.log_start, opened.end_upstream))
+        return opened.covers_all(found.offset, min(readers.there.log_start, opened.end_upstream))
 
-    way = _Way(translate, packed.upstream_records_between, known, froms, tos, length, there)
-    return way.held_within(offsets, unread)
+    way = _Way(translate, packed.upstream_records_between, known, froms, tos, length, readers)
+    return way.held_within()
 
 
 def _both_ways(
-    onward: PackedMap,
-    homeward: PackedMap,
-    maps: PartitionMaps,
-    offsets: Sequence[int],
-    there: PartitionOffsets,
-    here: PartitionOffsets | None,
+    onward: PackedMap, homeward: PackedMap, maps: PartitionMaps, readers: _Readers
 ) -> list[Place | None]:
     """Translate between logs of flows both ways: each log has its own records and the other's.
 
@@ -161,21 +160,20 @@ def _both_ways(
     copy, the offsets read beyond it. There is no place below everything that was copied there, as in `_onward`: the
     reverse flow's map knows nothing of the reader's own side.
     """
-    opened = homeward.open()
+    opened, there = homeward.open(), readers.there
     all_of_it = opened.with_gaps([(opened.end_upstream, there.end)]) if maps.lent else opened
     # A map without records that covers all that a reader may have read: none of it was copied there.
     covers = onward.open() if onward.end_upstream and not onward.run_count else None
-    begins = here.log_start if here is not None else 0
     result: list[Place | None] = []
-    ways_there = _onward(onward, maps, offsets, there, here)
-    for offset, still, own in zip(offsets, _still_unread(offsets, here), ways_there, strict=True):
+    ways_there = _onward(onward, maps, readers)
+    for offset, still, own in zip(readers.offsets, readers.unread, ways_there, strict=True):
         known = opened if own is None else all_of_it
         unread_there = _unread_of_the_other_side(known, offset, there.log_start)
         others = max(there.log_start, min(there.end, unread_there))
         gone = _gone_there(opened, still, there.log_start)
         beyond = max(0, offset - onward.end_upstream)
         if own is None or own.offset is None:
-            exact = not (beyond or gone) and covers is not None and covers.covers_all(begins, still)
+            exact = not (beyond or gone) and covers is not None and covers.covers_all(readers.begins, still)
             without = Place(others, exact, ahead=beyond > 0, again=beyond, skipped=gone)
             result.append(None if onward.run_count else without)
             continue
@@ -251,12 +249,6 @@ def _upstream_of(opened: OffsetMap, downstream: int) -> int:
     return int(opened.upstream[row]) + max(0, downstream - int(opened.downstream[row]))
 
 
-def _still_unread(committed: Sequence[int], here: PartitionOffsets | None) -> list[int]:
-    """Return where readers would go on in their own log: after all records that have expired in it."""
-    begins = here.log_start if here is not None else 0
-    return [max(offset, begins) for offset in committed]
-
-
 @dataclass(frozen=True, slots=True)
 class _Way:
     """One direction of translation, with the extents of its map and the log there.
@@ -273,10 +265,10 @@ class _Way:
     froms: Column
     tos: Column
     length: Column
-    there: PartitionOffsets
+    readers: _Readers
 
-    def held_within(self, offsets: Sequence[int], unread: Sequence[int]) -> list[Place | None]:
-        """Clamp translations to the log there; `unread` is where each reader would go on in its own log.
+    def held_within(self) -> list[Place | None]:
+        """Clamp the readers' translations to the log there.
 
         A place is never outside of the log there:
 
@@ -285,10 +277,11 @@ class _Way:
                                           x                           -> itself
                                                                  x    -> end; not `exact`
         """
+        offsets, unread, there = self.readers.offsets, self.readers.unread, self.readers.there
         found, following = self.translate(offsets), self.translate(unread)
         after = np.searchsorted(self.froms, np.asarray(offsets, dtype=np.int64), side="right")
         read_to = np.where(after > 0, self.froms[after - 1] + self.length[after - 1], 0).tolist()
-        there, first = self.there, int(self.froms[0])
+        first = int(self.froms[0])
         result: list[Place | None] = []
         for row, offset in enumerate(offsets):
             one = found.one(row)
@@ -306,25 +299,21 @@ class _Way:
     def _skipped(self, following: Translation, unread: int) -> int:
         """Count the unread records that are not there; count offsets if the map does not know which are records."""
         unmapped = 0 if following.exact else max(0, int(self.froms[0]) - unread)
-        lost = max(0, self.there.log_start - following.offset)
+        begins = self.readers.there.log_start
+        lost = max(0, begins - following.offset)
         if lost and self.known(unread, following):
-            lost = self.count(following.offset, self.there.log_start)
+            lost = self.count(following.offset, begins)
         return unmapped + lost
 
 
-def _without_records(
-    opened: OffsetMap,
-    offset: int,
-    unread: int,
-    there: PartitionOffsets,
-    here: PartitionOffsets | None,
-) -> Place | None:
+def _without_records(opened: OffsetMap, offset: int, unread: int, readers: _Readers) -> Place | None:
     """Return a place although no record is mapped: the log's end, if the log there is empty, else None.
 
     If the log there is not empty, another writer may have written there. If it is empty, either nothing was copied
     yet, or what was copied has expired there and the map forgot it. Then every unread offset that the map does not
     cover may be skipped. In a log that has never held a record, only what the reader's own side still holds comes yet.
     """
+    there, here = readers.there, readers.here
     if there.log_start != there.end:
         return None
     if len(opened.covered_to) and offset <= opened.end_upstream:

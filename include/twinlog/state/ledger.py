@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -268,65 +268,63 @@ def _claims_in_order(
 def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
     """Sort records into the state they make."""
     known: Mapping[type, list[Any]] = grouped((type(record), record) for record in records)
-    known_incarnations = sorted(_of(known, topics.Incarnation), key=lambda it: (it.number, it.since_ms))
-    current = {it.topic: it for it in known_incarnations}
+
+    def every(kind: type[R], *by: str) -> tuple[R, ...]:
+        found = known.get(kind, [])
+        return tuple(sorted(found, key=attrgetter(*by)) if by else found)
+
+    def newest(kind: type[R]) -> R | None:
+        return next(iter(known.get(kind, ())), None)
+
+    def by_topic(kind: type[R], *by: str) -> dict[str, R]:
+        return {it.topic: it for it in every(kind, *by)}  # type: ignore[attr-defined]
+
+    current = by_topic(topics.Incarnation, "number", "since_ms")
+    old = [*map(accepted_of, every(Waiver)), *map(accepted_of, every(topics.GapAcknowledged))]
     return Ledger(
         incarnations=current,
-        every_incarnation=tuple(known_incarnations),
-        gaps=tuple(sorted(_of(known, topics.Gap), key=lambda it: (it.topic, it.partition, it.first_offset))),
-        quarantined=tuple(sorted(_of(known, Quarantine), key=lambda it: (it.topic, it.partition, it.offset))),
+        every_incarnation=every(topics.Incarnation, "number", "since_ms"),
+        gaps=every(topics.Gap, "topic", "partition", "first_offset"),
+        quarantined=every(Quarantine, "topic", "partition", "offset"),
         beginnings={
             it.topic: it
-            for it in sorted(_of(known, topics.Beginning), key=lambda beginning: beginning.at_ms)
+            for it in every(topics.Beginning, "at_ms")
             if it.topic not in current or it.topic_id == current[it.topic].topic_id
         },
-        leader_epochs=tuple(_of(known, topics.LeaderEpoch)),
-        chains=tuple(sorted(_of(known, topics.CopiedThrough), key=lambda it: it.topic_partition)),
-        pauses={it.topic: it for it in _of(known, topics.TopicPause)},
-        deleted={it.topic: it for it in _of(known, topics.DeletedTopic)},
-        rebuilds={it.topic: it for it in _of(known, topics.Rebuild)},
-        flow_state=next(_of(known, FlowState), None),
-        last_report=next(_of(known, CycleReport), None),
-        copy_outcome=next(_of(known, CopyOutcome), None),
-        accepted=tuple(
-            sorted(
-                (
-                    *_of(known, Accepted),
-                    *map(accepted_of, _of(known, Waiver)),
-                    *map(accepted_of, _of(known, topics.GapAcknowledged)),
-                ),
-                key=lambda it: (it.check, it.subject, it.at_ms),
-            )
-        ),
-        shown=tuple(sorted(_of(known, Shown), key=lambda it: it.at_ms)),
-        risk_samples=tuple(sorted(_of(known, RiskSample), key=lambda it: it.at_ms)),
-        known_source=next(_of(known, KnownSource), None),
+        leader_epochs=every(topics.LeaderEpoch),
+        chains=every(topics.CopiedThrough, "topic_partition"),
+        pauses=by_topic(topics.TopicPause),
+        deleted=by_topic(topics.DeletedTopic),
+        rebuilds=by_topic(topics.Rebuild),
+        flow_state=newest(FlowState),
+        last_report=newest(CycleReport),
+        copy_outcome=newest(CopyOutcome),
+        accepted=tuple(sorted((*every(Accepted), *old), key=attrgetter("check", "subject", "at_ms"))),
+        shown=every(Shown, "at_ms"),
+        risk_samples=every(RiskSample, "at_ms"),
+        known_source=newest(KnownSource),
         metadata=MetadataMemory(
-            configs=tuple(_of(known, TopicConfigsSet)),
-            acls=tuple(_of(known, AclsAdded)),
-            quotas=tuple(_of(known, QuotasSet)),
-            secrets=tuple(_of(known, ScramSecretSet)),
-            applied={it.digest: it for it in _of(known, PlanApplied)},
+            configs=every(TopicConfigsSet),
+            acls=every(AclsAdded),
+            quotas=every(QuotasSet),
+            secrets=every(ScramSecretSet),
+            applied={it.digest: it for it in every(PlanApplied)},
         ),
-        audits=tuple(sorted(_of(known, PartitionAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
-        sampled=tuple(sorted(_of(known, SampleAudit), key=lambda it: (it.topic, it.partition, it.at_ms))),
-        taken_over=tuple(_of(known, TakenOver)),
-        altered=tuple(sorted(_of(known, topics.OffsetsAltered), key=lambda it: it.at_ms)),
-        map_holes=tuple(_of(known, MapHole)),
-        claims=tuple(_of(known, FlowClaim)),
-        written_as=names_ever(_of(known, LaneWriter)),
-        reverse_flows=tuple(_of(known, ReverseFlow)),
-        source_ids=source_ids([*_of(known, FlowClaim), *_of(known, topics.Incarnation)]),
-        recoveries=tuple(sorted(_of(known, RecoveryRun), key=lambda it: (it.started_ms, it.run))),
-        promotion_plan=next(_of(known, PromotionPlan), None),
-        tails=tuple(_of(known, TailExported)),
-        drills=tuple(sorted(_of(known, DrillRun), key=lambda it: (it.started_ms, it.run))),
-        outcomes=tuple(sorted(_of(known, GateOutcome), key=lambda it: -it.at_ms)),
+        audits=every(PartitionAudit, "topic", "partition", "at_ms"),
+        sampled=every(SampleAudit, "topic", "partition", "at_ms"),
+        taken_over=every(TakenOver),
+        altered=every(topics.OffsetsAltered, "at_ms"),
+        map_holes=every(MapHole),
+        claims=every(FlowClaim),
+        written_as=names_ever(every(LaneWriter)),
+        reverse_flows=every(ReverseFlow),
+        source_ids=source_ids([*every(FlowClaim), *every(topics.Incarnation)]),
+        recoveries=every(RecoveryRun, "started_ms", "run"),
+        promotion_plan=newest(PromotionPlan),
+        tails=every(TailExported),
+        drills=every(DrillRun, "started_ms", "run"),
+        outcomes=every(GateOutcome, "at_ms")[::-1],
     )
-
-
-def _of(records: Mapping[type, list[Any]], kind: type[R]) -> Iterator[R]:
-    return iter(records.get(kind, ()))
 
 
 def of_partition(records: Sequence[P], topic: str, partition: int) -> Sequence[P]:
