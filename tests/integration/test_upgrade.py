@@ -143,7 +143,7 @@ def test_an_open_failover_of_the_earlier_release(
     twinlog(earlier, "run", "--once", *asked)
     with written_to(cluster_a, topic) as late:
         begun = twinlog(earlier, "failover", "--mode", "planned", "--yes", *asked)
-    assert ("waiting", ["fence"]) == (
+    assert ("waiting", ["fence-producers"]) == (
         begun["state"],
         [it["name"] for it in begun["steps"] if it["state"] == "waiting"],
     )
