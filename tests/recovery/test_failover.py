@@ -13,11 +13,20 @@ from recovery_world import COPY, ORDERS, WRITES, Blows, Killed, World
 from twinlog.cluster.admin.groups import GroupState
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FailoverSettings
-from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TransientError
+from twinlog.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    FencedError,
+    FormatError,
+    TerminalError,
+    TransientError,
+)
+from twinlog.formats.ledger.accepted import Accepted
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import RunState
 from twinlog.formats.ledger.topics import DeletedTopic, Incarnation
 from twinlog.formats.mm2.records import Checkpoint
+from twinlog.gate.accepting import accept
 from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
@@ -370,6 +379,69 @@ class TestLostAnswers:
         self.lose(monkeypatch, behind_the_question + 2)
         report = world.fail_over()
         assert (State.PROMOTED, True) == (report.state, "no way back but a failback" in report.next)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("room_for", range(4))
+    def test_a_full_disk_at_an_entry_of_the_journal(self, world: World, monkeypatch, room_for: int):
+        """The target takes no record: one line, nothing half done, and with room again the run goes on."""
+        taken, left = journal.Ownership.taken, iter(range(room_for))
+
+        @dataclass
+        class Full:
+            owned: Any
+
+            def write(self, records: list[StateRecord]) -> None:
+                if next(left, None) is None:
+                    raise TransientError("mm2-ledger.A.internal-0 took no record", code="unsettled")
+                self.owned.write(records)
+
+        with monkeypatch.context() as full:
+            full.setattr(journal, "Ownership", SimpleNamespace(taken=lambda *it: Full(taken(*it))))
+            try:
+                told = [it.message for it in world.fail_over().steps]
+            except TransientError as error:
+                told = [error.message]
+        assert 1 == sum("took no record" in it for it in told)
+        assert FlowPhase.PROMOTED is not ledger_of(world).phase
+        assert State.PROMOTED is world.fail_over().state
+
+    def test_a_ledger_of_a_newer_release(self, world: World):
+        """Which may forbid it: one line that names the record, and nothing is changed."""
+        target = world.clusters.target
+        at = TopicPartition(world.flow.ledger_topic, 0)
+        target.append(at, key=b'["topic-pause","orders"]', value=b'{"version":9,"topic":"orders"}')
+        before = world.blows.count
+        with pytest.raises(FormatError, match="version 9"):
+            world.fail_over()
+        assert ({WRITES}, before) == (world.clusters.source.acls, world.blows.count)
+
+
+class TestBeside:
+    """Others change the state between a failover's reading and its writing."""
+
+    def test_an_acceptance_and_a_pause_of_a_topic_stay(self, world: World):
+        """The failover decides again, behind them, and promotes."""
+        target = world.clusters.target
+        target.meanwhile += [
+            lambda: pauses.pause(world.flow, target, topics=["users"], by="eve", reason="load"),
+            lambda: accept(world.flow, target, [yes()]),
+        ]
+        assert State.PROMOTED is world.fail_over().state
+        ledger = ledger_of(world)
+        assert ({"users"}, ("no-gaps",)) == ({*ledger.pauses}, tuple(it.check for it in ledger.accepted))
+
+    def test_a_pause_of_the_flow_before_its_first_move_forbids_it(self, world: World):
+        """What is left could not be copied: nothing is begun, and the pause stays."""
+        target = world.clusters.target
+        target.meanwhile.append(lambda: pauses.pause(world.flow, target, by="eve", reason="load"))
+        with pytest.raises(TerminalError, match="paused by eve: load"):
+            world.fail_over()
+        assert (FlowPhase.PAUSED, ()) == (ledger_of(world).phase, ledger_of(world).recoveries)
+
+
+def yes() -> Accepted:
+    return Accepted("no-gaps", "users", "known", "eve", "login on host x", 1, None, 5)
 
 
 class TestAbort:
