@@ -288,9 +288,8 @@ def _begin(work: Work) -> Outcome:
 
 
 def _restore_groups(work: Work) -> Outcome:
-    flow, target = work.flow, work.clusters.target
-    ledger = read_behind_fence(flow, target) if work.deleted else read_ledger(flow, target)
-    work.begun = _restore(flow, work.clusters, work.begun, ledger)
+    ledger = read_behind_fence(work.flow, work.clusters.target)
+    work.begun = _restore(work.flow, work.clusters, work.begun, ledger)
     waiting = sum(it.awaited for it in work.begun.groups)
     return done(f"{waiting:,} position(s) wait until the copy has come so far")
 
