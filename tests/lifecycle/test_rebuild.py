@@ -142,6 +142,17 @@ def test_who_copies_the_emptied_topic_is_said(run, request_, when) -> None:
     assert (f"{done.remote_topic} is empty and is copied anew, beginning with {when}",) == done.notes
 
 
+def test_each_step_says_what_it_would_do_and_what_it_did(flow, clusters, target, run) -> None:
+    """A dry run notes nothing; a second try of the same request finds all done."""
+    names = ["note", "delete", "begin", "groups"]
+    plan = rebuild.plan(flow, clusters, "orders")
+    assert [(it, "planned") for it in names] == [(it.name.value, it.state.value) for it in plan.steps]
+    assert (plan.cost, {}) == (plan.steps[1].message, dict(read_ledger(flow, target).rebuilds))
+    for expected in (["done"] * 4, ["skipped"] * 3 + ["done"]):
+        steps = run(request="r1").steps
+        assert [*zip(names, expected, strict=True)] == [(it.name.value, it.state.value) for it in steps]
+
+
 def test_by_policy_a_shared_copy_is_not_rebuilt_either(flow, clusters, source, target) -> None:
     """It is reported; the topic stays blocked."""
     back_flow(source, target)
