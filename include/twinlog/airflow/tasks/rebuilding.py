@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import get_current_context
 
 from twinlog.airflow import form
-from twinlog.airflow.tasks.frame import flow_of, opened, shown
+from twinlog.airflow.tasks.frame import flow_of, log_step, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import UsageError
@@ -49,7 +49,8 @@ def do(flow_name: str) -> Json:
         raise AirflowSkipException("dry run: nothing is deleted")
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
-        done = rebuild.run(flow, clusters, topic, by="airflow", reason=params["reason"], request=run.run_id)
+        asked = {"by": "airflow", "reason": params["reason"], "request": run.run_id}
+        done = rebuild.run(flow, clusters, topic, told=log_step, **asked)
     return shortened(shown(done), "the ledger (rebuild)")
 
 
