@@ -30,7 +30,7 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, Answers
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.config.security.librdkafka import Role, connection_of, librdkafka, security
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
-from twinlog.protocol.errors import AUTHORIZATION, tls_failed, unreachable
+from twinlog.protocol.errors import AUTHORIZATION, bad_login, tls_failed, unreachable
 from twinlog.protocol.kafka_python import NOT_OFFERED
 from twinlog.protocol.socket import login
 
@@ -128,16 +128,6 @@ def _known_refusal(code: int, asked: Asked, data: Mapping[str, Any]) -> ClusterR
             f"{asked.alias} keeps no ACLs: it has no authorizer", code="no-authorizer", **data
         )
     return None
-
-
-def bad_login(alias: str, reason: str) -> ClusterRefused:
-    """Make the error for a cluster that answered and did not accept the login."""
-    return ClusterRefused(
-        f"cluster {alias} does not accept the login: {reason}",
-        hint=f"check {alias}.sasl.mechanism, {alias}.sasl.jaas.config and the user's credentials",
-        code="authentication",
-        cluster=alias,
-    )
 
 
 class Session:

@@ -206,6 +206,16 @@ def tls_failed(alias: str, reason: str, address: str = "") -> ClusterRefused:
     )
 
 
+def bad_login(alias: str, reason: str) -> ClusterRefused:
+    """Make the error for a cluster that answered and did not accept the login."""
+    return ClusterRefused(
+        f"cluster {alias} does not accept the login: {reason}",
+        hint=f"check {alias}.sasl.mechanism, {alias}.sasl.jaas.config and the user's credentials",
+        code="authentication",
+        cluster=alias,
+    )
+
+
 def _at(address: str) -> str:
     return f" at {address}" if address else ""
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.cli.failure import Failure
-from twinlog.cli.flows import each_flow, load_flows
+from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.machine.doctor import doctor
 from twinlog.cli.options import FlowOption
 from twinlog.cli.render import Grid, Lines, say, show, warn
@@ -69,7 +68,6 @@ class FlowCheck:
     acls: tuple[str, ...] = ()
     optional_acls: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    error: Failure | None = None
 
 
 MachineOption = Annotated[
@@ -106,14 +104,11 @@ def check(
         return doctor()
     flows = load_flows(config, flow)
     names = SecondNames()
-    done = each_flow(
-        flows,
-        lambda one: check_flow(one, names),
-        lambda one, failure: FlowCheck(one.name, passed=False, error=failure),
-    )
-    passed, flows_checked = all(one.passed for one in done.results), done.results
-    document = {"passed": passed, "flows": flows_checked}
-    show(document, (grid for one in flows_checked for grid in _grids(one)))
+    done = ask_each(flows, lambda one: check_flow(one, names))
+    checked = [it.found for it in done.results if it.found is not None]
+    passed = len(checked) == len(done.results) and all(one.passed for one in checked)
+    documents = [it.document(passed=False) for it in done.results]
+    show({"passed": passed, "flows": documents}, (grid for one in checked for grid in _grids(one)))
     return done.exit_code or (ExitCode.DONE if passed else ExitCode.SAYS_NO)
 
 
@@ -284,8 +279,6 @@ def _all_there(report: FlowCheck) -> str:
 
 
 def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
-    if report.error is not None:
-        return
     yield Grid.of(
         f"{report.flow}: clusters ({report.topics:,} topics selected)",
         "alias | cluster_id | brokers",

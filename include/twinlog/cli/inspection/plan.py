@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli import options
-from twinlog.cli.failure import Failure
-from twinlog.cli.flows import each_flow, load_flows
+from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.inspection.explain import explain_file
 from twinlog.cli.render import Grid, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
@@ -66,7 +65,6 @@ class FlowPlan:
     paused: tuple[str, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     lives: LifecycleResult | None = None
-    error: Failure | None = None
     needs_person: bool = False
 
 
@@ -106,13 +104,10 @@ def plan(
     until_ms = options.parse_moment(until) if until else None
     flows = load_flows(config, flow)
     names = SecondNames()
-    done = each_flow(
-        flows,
-        lambda one: plan_flow(one, chosen, until_ms, names),
-        lambda one, failure: FlowPlan(one.name, error=failure),
-    )
-    show({"flows": done.results}, (grid for one in done.results for grid in _grids(one)))
-    return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in done.results) else 0)
+    done = ask_each(flows, lambda one: plan_flow(one, chosen, until_ms, names))
+    plans = [it.found for it in done.results if it.found is not None]
+    show({"flows": [it.document() for it in done.results]}, (grid for it in plans for grid in _grids(it)))
+    return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in plans) else 0)
 
 
 def plan_flow(
@@ -198,8 +193,6 @@ def _upcoming(
 
 
 def _grids(plan: FlowPlan) -> Iterator[Grid]:
-    if plan.error is not None:
-        return
     yield Grid.of(
         f"{plan.flow}: topics of the target",
         "change: kind | topic: name | partitions | replication",

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol import kafka_python
-from twinlog.protocol.errors import tls_failed, unreachable
+from twinlog.protocol.errors import bad_login, tls_failed, unreachable
 from twinlog.protocol.kafka_python import Api
 from twinlog.protocol.socket import login
 from twinlog.protocol.socket.encryption import Encryption
@@ -274,13 +274,7 @@ class Connection:
             if answer.error_code:
                 if self._settings.sasl is not None:
                     login.refused(self._settings.sasl)
-                raise ClusterRefused(
-                    f"cluster {self._settings.alias} refused the {name} login: {answer.error_message}",
-                    hint="check user name and password (or token)",
-                    code="sasl",
-                    cluster=self._settings.alias,
-                    kafka_code=int(answer.error_code),
-                )
+                raise bad_login(self._settings.alias, f"{name}: {answer.error_message}")
             mechanism.receive(bytes(answer.auth_bytes))
             if answer.session_lifetime_ms:
                 self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8
