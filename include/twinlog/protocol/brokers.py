@@ -229,22 +229,20 @@ class Brokers:
             self.drop(self._bootstrap)
 
     def coordinator(self, transactional_id: str) -> Connection:
-        """Return a connection to the coordinator of a transactional id; wait while the cluster assigns one."""
+        """Return a connection to the coordinator of a transactional id.  Waits and raises as `coordinators`."""
+        return self.coordinators([transactional_id])[transactional_id]
 
-        def found() -> Connection | None:
-            answer = self._ask_any(kafka_python.FIND_COORDINATOR, key=transactional_id, key_type=_TRANSACTION)
-            if repeats(Request.LOOK_UP, answer.error_code):
-                return None
-            if answer.error_code:
-                doing = f"the question who coordinates {transactional_id}"
-                raise error_for(answer.error_code, doing, self.settings.alias)
-            self._addresses[answer.node_id] = (answer.host, answer.port)
-            try:
-                return self.node(answer.node_id, "coordinate")
-            except ClusterUnreachable:  # other brokers go on naming a dead coordinator until its session ends
-                return None
+    def coordinators(self, transactional_ids: Iterable[str]) -> dict[str, Connection]:
+        """Return connections to the coordinators of transactional ids; wait while the cluster assigns them.
 
-        return self._until(found, f"{transactional_id} has no coordinator")
+        Raises TransientError for an id that stays without a coordinator, or the error of one that may not be asked for.
+        """
+        found, failed = self._coordinators(transactional_ids, _TRANSACTION)
+        for name, code in failed.items():
+            if repeats(Request.LOOK_UP, code):
+                raise self._unsettled(f"{name} has no coordinator", _PATIENCE_SECONDS)
+            raise error_for(code, f"the question who coordinates {name}", self.settings.alias)
+        return found
 
     def all_brokers(self) -> list[Connection]:
         """Return a connection to every broker that the cluster has now."""
@@ -258,10 +256,6 @@ class Brokers:
         Groups that have none after that do not delay the others.
         """
         return self._coordinators(groups, _GROUP)
-
-    def coordinators(self, transactional_ids: Iterable[str]) -> dict[str, Connection]:
-        """Return connections to the coordinators of transactional ids, without those that have none for now."""
-        return self._coordinators(transactional_ids, _TRANSACTION)[0]
 
     def _coordinators(self, keys: Iterable[str], kind: int) -> tuple[dict[str, Connection], dict[str, int]]:
         found: dict[str, Connection] = {}
@@ -374,14 +368,14 @@ class Brokers:
         """Repeat `attempt` until it returns a value; a cluster in transition needs a second or two."""
         return until(
             attempt,
-            lambda: TransientError(
-                f"cluster {self.settings.alias}: {what} after {seconds:.0f} s",
-                code=UNSETTLED,
-                cluster=self.settings.alias,
-            ),
+            lambda: self._unsettled(what, seconds),
             seconds=seconds,
             longest_seconds=0.25,
         )
+
+    def _unsettled(self, what: str, seconds: float) -> TransientError:
+        alias = self.settings.alias
+        return TransientError(f"cluster {alias}: {what} after {seconds:.0f} s", code=UNSETTLED, cluster=alias)
 
 
 class KeptBrokers:

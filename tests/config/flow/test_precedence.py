@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from twinlog.config.file.origin import Findings, Origin, Properties, Property, Written
+from twinlog.config.file.origin import Findings, Origin, Properties, Property
 from twinlog.config.file.properties_file import parse
 from twinlog.config.file.providers import providers_of
 from twinlog.config.flow import precedence
@@ -321,12 +321,3 @@ def test_the_data_producer_is_the_workers() -> None:
     connector = precedence.connector_config(properties, "a", "b")
     found = texts(precedence.data_producer(precedence.worker_config(properties, "a", "b"), connector))
     assert {"bootstrap.servers": "b:1", "linger.ms": "7", "acks": "1"} == found
-
-
-def test_a_file_gives_each_pair_the_same_however_often_it_is_asked() -> None:
-    """What its rules gave before is kept, but not from one pair to another."""
-    read = raw(WORKED_EXAMPLE)
-    for ask in (precedence.connector_config, precedence.worker_config):
-        written = Written(read)
-        for source, target in (("a", "b"), ("b", "a"), ("a", "b")):
-            assert [*ask(read, source, target).items()] == [*ask(written, source, target).items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -52,14 +52,6 @@ class Property:
 
 Properties = Mapping[str, Property]
 """Keys with their values, at one stage of the precedence."""
-
-
-class Written(dict[str, Property]):
-    """The entries of one file.  `kept` is what rules gave of them before: n clusters make n * (n - 1) pairs."""
-
-    def __init__(self, entries: Properties) -> None:
-        super().__init__(entries)
-        self.kept: dict[Hashable, dict[str, Property]] = {}
 
 
 def given(text: str, rule: str = DEFAULT) -> Property:

@@ -9,7 +9,7 @@ from itertools import chain, permutations
 from pathlib import Path
 
 from twinlog.config.file import properties_file
-from twinlog.config.file.origin import Findings, Properties, Property, Severity, Written, given
+from twinlog.config.file.origin import Findings, Properties, Property, Severity, given
 from twinlog.config.file.providers import AirflowResolver, Providers, providers_of
 from twinlog.config.flow.flows import (
     PRODUCT,
@@ -196,7 +196,7 @@ def _resolution(
     environ: Mapping[str, str],
     airflow: AirflowResolver | None,
 ) -> Resolution:
-    raw = Written(file.properties)
+    raw = file.properties
     providers, declaration_errors = providers_of(raw, environ, airflow)
     for error in declaration_errors:
         findings.error(raw[str(error.data["key"])].origin, error.message, error.hint)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.config.file.java_keys import CLIENT_KEYS, ROLE_KEYS
-from twinlog.config.file.origin import DEFAULT, Properties, Property, Written, given
+from twinlog.config.file.origin import DEFAULT, Properties, Property, given
 from twinlog.config.flow.known_keys import KNOWN_TO_CONNECTORS
 
 ROLES = tuple(ROLE_KEYS)
@@ -36,25 +36,11 @@ CONSUMER_FORCED = {"enable.auto.commit": given("false", "always")}
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One rule: the properties it gives for a pair (source, target), and whether it beats the layers before it.
-
-    `of` names the sides of the pair that it depends on.
-    """
+    """One rule: the properties it gives for a pair (source, target), and whether it beats the layers before it."""
 
     rule: str
-    gives: Callable[[Properties, str, str], dict[str, Property]]
+    gives: Callable[[Properties, str, str], Mapping[str, Property]]
     overrides: bool = True
-    of: str = ""
-
-    def given(self, raw: Properties, source: str, target: str) -> dict[str, Property]:
-        """Return what it gives, which a file is asked for once."""
-        key = self, source if "source" in self.of else "", target if "target" in self.of else ""
-        kept = raw.kept.get(key) if isinstance(raw, Written) else None
-        if kept is None:
-            kept = {name: value.by(self.rule) for name, value in self.gives(raw, source, target).items()}
-            if isinstance(raw, Written):
-                raw.kept[key] = kept
-        return kept
 
 
 def cluster_properties(raw: Properties, alias: str) -> dict[str, Property]:
@@ -103,8 +89,9 @@ def own_settings(raw: Properties, connector: Properties) -> dict[str, Property]:
 def _stacked(layers: Iterable[Layer], raw: Properties, source: str, target: str) -> dict[str, Property]:
     result: dict[str, Property] = {}
     for layer in layers:
-        found = layer.given(raw, source, target)
-        result |= found if layer.overrides else {key: found[key] for key in found if key not in result}
+        for key, value in layer.gives(raw, source, target).items():
+            if layer.overrides or key not in result:
+                result[key] = value.by(layer.rule)
     return result
 
 
@@ -166,12 +153,11 @@ def _worker_defaults(_raw: Properties, source: str, target: str) -> dict[str, Pr
 
 # In each table a later layer beats the ones before it, unless `overrides=False`: then it only fills in.
 CLUSTER_LAYERS: tuple[Layer, ...] = (
-    Layer("its own key", lambda raw, alias, _: _stripped(raw, f"{alias}."), of="source"),
+    Layer("its own key", lambda raw, alias, _: _stripped(raw, f"{alias}.")),
     Layer(
         "its own key, for every client",
         lambda raw, alias, _: _for_every_role(_stripped(raw, f"{alias}.")),
         overrides=False,
-        of="source",
     ),
     Layer(
         "top level, for every client",
@@ -183,21 +169,20 @@ CLUSTER_LAYERS: tuple[Layer, ...] = (
 CONNECTOR_LAYERS: tuple[Layer, ...] = (
     Layer("top level", lambda raw, _a, _b: {k: v for k, v in raw.items() if k in CONNECTOR_KEYS}),
     Layer("top level, by prefix", lambda raw, _a, _b: _prefixed(raw, PASSED_BY_PREFIX)),
-    Layer("source cluster", lambda raw, source, _: _side(raw, source, "source"), of="source"),
-    Layer("target cluster", lambda raw, _, target: _side(raw, target, "target"), of="target"),
+    Layer("source cluster", lambda raw, source, _: _side(raw, source, "source")),
+    Layer("target cluster", lambda raw, _, target: _side(raw, target, "target")),
     Layer(
         DEFAULT,
-        lambda raw, source, target: dict(_connector_defaults(raw, source, target)),
+        _connector_defaults,
         overrides=False,
-        of="source, target",
     ),
-    Layer("flow", lambda raw, source, target: _stripped(raw, f"{source}->{target}."), of="source, target"),
+    Layer("flow", lambda raw, source, target: _stripped(raw, f"{source}->{target}.")),
     Layer(DEFAULT, lambda _r, _a, _b: {"enabled": given("false")}, overrides=False),
 )
 
 WORKER_LAYERS: tuple[Layer, ...] = (
-    Layer("target cluster", lambda raw, _, target: cluster_properties(raw, target), of="target"),
+    Layer("target cluster", lambda raw, _, target: cluster_properties(raw, target)),
     Layer("top level, by prefix (beats the cluster)", lambda raw, _a, _b: _prefixed(raw, WORKER_PREFIXES)),
     Layer("top level, by prefix", lambda raw, _a, _b: _prefixed(raw, PASSED_BY_PREFIX[:1])),
-    Layer(DEFAULT, _worker_defaults, overrides=False, of="source, target"),
+    Layer(DEFAULT, _worker_defaults, overrides=False),
 )

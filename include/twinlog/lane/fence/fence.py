@@ -28,7 +28,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from twinlog import clock
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
@@ -220,25 +219,43 @@ def _undecided(ledger: LogState) -> Mapping[bytes, bytes | None]:
     return {key: it.value for key, it in ledger.undecided.items()}
 
 
-def init_writers(target: Brokers, names: Sequence[str], timeout_ms: int) -> list[Writer]:
-    """Do as `init_writer` for many ids: all are asked for before the first answer is read, over one connection each.
+def init_writer(target: Brokers, name: str, timeout_ms: int) -> Writer:
+    """Do as `init_writers` for one id."""
+    return init_writers(target, [name], timeout_ms)[0]
 
-    An id whose answer was lost, or that is busy, is initialised by itself: the later epoch is then ours.
+
+def init_writers(target: Brokers, names: Sequence[str], timeout_ms: int) -> list[Writer]:
+    """Send InitProducerId, which ends the open transaction of an id's last owner and fences it; repeat if busy.
+
+    All ids of a coordinator are sent before the first answer is read.  A request is also repeated if an answer is
+    lost: the later epoch is then ours, and no producer uses the earlier one.
     """
     found: dict[str, Writer] = {}
-    coordinators = target.coordinators(names) if len(names) > 1 else {}
-    for connection, group in grouped((it, name) for name, it in coordinators.items()).items():
-        try:
-            answers = connection.call_each(
-                kafka_python.INIT_PRODUCER_ID, [_init_fields(name, timeout_ms) for name in group]
-            )
-        except ClusterUnreachable:
-            target.forget_coordinators()
-            break
-        found |= {
-            name: _writer_of(name, it) for name, it in zip(group, answers, strict=True) if _is_granted(it)
-        }
-    return [found.get(name) or init_writer(target, name, timeout_ms) for name in names]
+    failure: TwinlogError = TransientError("InitProducerId")
+
+    def granted() -> list[Writer] | None:
+        nonlocal failure
+        coordinators = target.coordinators([it for it in names if it not in found])
+        for connection, group in grouped((it, name) for name, it in coordinators.items()).items():
+            try:
+                answers = connection.call_each(
+                    kafka_python.INIT_PRODUCER_ID, [_init_fields(name, timeout_ms) for name in group]
+                )
+            except ClusterUnreachable as error:
+                target.forget_coordinators()
+                failure = error
+                return None
+            for name, answer in zip(group, answers, strict=True):
+                code = int(answer.error_code)
+                if code == 0 and answer.producer_id >= 0:
+                    found[name] = Writer(name, int(answer.producer_id), int(answer.producer_epoch))
+                    continue
+                failure = error_for(code, f"InitProducerId of {name}", target.settings.alias)
+                if not repeats(Request.INIT_PRODUCER, code):
+                    raise failure
+        return [found[name] for name in names] if len(found) == len(names) else None
+
+    return until(granted, lambda: failure, seconds=_PATIENCE_SECONDS, longest_seconds=_LONGEST_PAUSE_SECONDS)
 
 
 def _init_fields(name: str, timeout_ms: int) -> dict[str, object]:
@@ -248,43 +265,6 @@ def _init_fields(name: str, timeout_ms: int) -> dict[str, object]:
         "producer_id": _NO_PRODUCER,
         "producer_epoch": _NO_PRODUCER,
     }
-
-
-def _is_granted(answer: Any) -> bool:
-    return bool(answer.error_code == 0 and answer.producer_id >= 0)
-
-
-def _writer_of(name: str, answer: Any) -> Writer:
-    return Writer(name, int(answer.producer_id), int(answer.producer_epoch))
-
-
-def init_writer(target: Brokers, name: str, timeout_ms: int) -> Writer:
-    """Send InitProducerId, which ends the open transaction of the id's last owner and fences it; repeat if busy.
-
-    The request is also repeated if an answer is lost: the later epoch is then ours, and no producer uses the earlier
-    one.
-    """
-    doing = f"InitProducerId of {name}"
-    failure: TwinlogError = TransientError(doing)
-
-    def granted() -> Writer | None:
-        nonlocal failure
-        connection = target.coordinator(name)
-        try:
-            answer = connection.call(kafka_python.INIT_PRODUCER_ID, **_init_fields(name, timeout_ms))
-        except ClusterUnreachable as error:
-            target.forget_coordinators()
-            failure = error
-            return None
-        if _is_granted(answer):
-            return _writer_of(name, answer)
-        code = int(answer.error_code)
-        failure = error_for(code, doing, target.settings.alias)
-        if repeats(Request.INIT_PRODUCER, code):
-            return None
-        raise failure
-
-    return until(granted, lambda: failure, seconds=_PATIENCE_SECONDS, longest_seconds=_LONGEST_PAUSE_SECONDS)
 
 
 def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -> Iterator[LaneWriter]:
