@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recovery_world import COPY, World, new_world
 
+from twinlog.airflow.plugin.flow_page import heat_of, topics_of
+from twinlog.airflow.tasks.failover import rows
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.facts.copies import coverage_of
+from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
+from twinlog.facts.recall import recall
 from twinlog.gate import ask
+from twinlog.gate.answer import GateResult
 from twinlog.gate.ask import GateRequest
+from twinlog.gate.evidence import Seal, verify
+from twinlog.jsonable import to_json
 from twinlog.judge.check import Mode
 from twinlog.monitoring import publish, samples, status
+from twinlog.monitoring.status import FlowStatus
 from twinlog.recovery import failover
+from twinlog.recovery.journal import Journal
+from twinlog.recovery.procedure import Actor
+from twinlog.recovery.steps import world as steps
+from twinlog.recovery.steps.ending import approve
 from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.world import Request
+from twinlog.recovery.steps.world import LOOKING, Answer, Request
 from twinlog.topics.snapshot import FlowSnapshot
 
 LIVE = GateRequest(Mode.PLANNED, still_writing=True)
@@ -120,32 +135,78 @@ def lost(world: World, taken: Taken) -> World:
     return world
 
 
-ZERO = re.compile(r"(?<!at least )\b0 records (are|were)|most 0 records|nothing is (left|lost)|\bexact\b")
+ZERO = re.compile(r"(?<!at least )\b0 records (are|were)|most 0 (records|s)|nothing is (left|lost)|\bexact\b")
 """What nobody may say of what was not looked at."""
 
 law = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 flows = given(others=st.integers(0, 2), partitions=st.integers(1, 2))
 
 
+KEY = Ed25519PrivateKey.generate()
+
+
 def is_ready(world: World, taken: Taken, request: GateRequest) -> bool:
-    """Ask the gate; an error is no yes.  The check that rests on the fact fails by name."""
+    """Ask the gate; an error is no yes.  The check that rests on the fact fails by name.  So says the evidence."""
     try:
         result = ask.run(world.flow, world.clusters, request).result
     except TwinlogError:
         return False
     assert taken.check in {"", *(it.name for it in result.checks if not it.passed)}
+    evidence_of(result, taken)
     return result.ready
 
 
-def said(world: World, mode: Mode) -> str:
-    """What a dry run says; an error is no good news."""
+def evidence_of(result: GateResult, taken: Taken) -> None:
+    """What is signed holds no number of what was taken away, and is no yes."""
+    text = Seal("mm2.properties", "sha", KEY).document(result.at_ms, gate=to_json(result))
+    found = json.loads(text)["payload"]["gate"]
+    orders = {name: [it for it in found[name] if it["topic"] == "orders"] for name in ("topics", "coverage")}
+    assert result.ready is found["ready"] is verify(text, KEY.public_key()).ready
+    if taken.missing:
+        assert 0 not in [it["records"] for it in orders["topics"]]
+    if taken.proved:
+        assert 100 not in [it["percent"] for it in orders["coverage"]]
+
+
+def good_news(lines: Iterable[str]) -> list[str]:
+    """The lines that say that nothing is missing, and nothing of a doubt."""
+    return [it for it in lines if ZERO.search(it) and "not known" not in it]
+
+
+def said(world: World, mode: Mode) -> list[str]:
+    """What a dry run says, and what the Dag shows before its question; an error is no good news."""
     try:
         report = failover.run(world.flow, world.clusters, Request("jo", mode, dry_run=True))
     except TwinlogError as error:
-        return error.message
-    return "; ".join(
-        it.message for it in report.steps if it.name.value in {"fence-producers", "drain", "loss"}
-    )
+        return [error.message]
+    told = [it.message for it in report.steps if it.name.value in {"fence-producers", "drain", "loss"}]
+    return [*told, *(text for name, text in rows(report) if name in {"missing", "lost", "estimate"})]
+
+
+def question(world: World, mode: Mode) -> list[str]:
+    """What a person is asked, if the steps before it are those of another process."""
+    asked: list[str] = []
+
+    def no(text: str) -> Answer:
+        asked.append(text)
+        return Answer.NO
+
+    journal = Journal(world.flow, world.clusters, Actor("jo", ""), ask_source=False)
+    try:
+        tools, request = replace(LOOKING, approve=no), Request("jo", mode)
+        approve(steps.World(world.flow, world.clusters, tools, journal, request, "", mode))
+    except TwinlogError as error:
+        return [error.message]
+    assert asked
+    return asked
+
+
+def page_says_well(found: FlowStatus, facts: FlowFacts, taken: Taken) -> list[str]:
+    """What the flow's page says well of the topic of which something was taken away."""
+    topics = [it for it in topics_of(found).rows if it.name == "orders"]
+    waits = [f"{it.word}, lag {it.lag}, {it.copied_up_to}" for it in topics if taken.missing]
+    proved = [it.proved for it in heat_of(coverage_of(facts)) if it.name == "orders" and taken.proved]
+    return [it for it in (*waits, *proved) if re.search(r"up to date|lag 0\b|\b(\d+) of \1\b|100 %", it)]
 
 
 @flows
@@ -159,7 +220,12 @@ def test_a_flow_of_which_all_is_known_is_ready(
     if mode.mode is Mode.SOURCE_DEAD:
         world.lose_source()
     assert () == ask.run(world.flow, world.clusters, mode).result.blocking
-    assert 0 == status.run(world.flow, world.clusters).lag_records
+    found = status.run(world.flow, world.clusters)
+    assert 0 == found.lag_records
+    if mode.mode is Mode.PLANNED:
+        everything = Taken("nothing", lambda _: None, missing=True, proved=True)
+        assert 2 == len(page_says_well(found, observe(FlowSnapshot(world.flow, world.clusters)), everything))
+        assert good_news(said(world, mode.mode)) and good_news(question(world, mode.mode))
 
 
 @flows
@@ -177,11 +243,12 @@ def test_with_the_source(
     numbers = {
         (it.metric.name, it.labels): it.value for it in samples.of_report(world.flow, report, facts)
     } | {(it.metric.name, it.labels): it.value for it in samples.of_audits(facts)}
+    found = status.run(world.flow, world.clusters)
+    assert [] == page_says_well(found, facts, taken)
     if taken.missing:
-        found = status.run(world.flow, world.clusters)
         assert 0 not in (found.lag_records, report.lag_records, numbers.get(("lag_records", ("orders",))))
     if taken.missing or taken.left:
-        assert None is ZERO.search(said(world, Mode.PLANNED))
+        assert [] == good_news([*said(world, Mode.PLANNED), *question(world, Mode.PLANNED)])
     if taken.proved:
         assert 1 != numbers.get(("audit_coverage_ratio", ("orders",)))
 
@@ -198,9 +265,12 @@ def test_without_the_source(
     assert not is_ready(world, taken, GateRequest(Mode.SOURCE_DEAD))
     assert {None} == {it.records for it in result.topics} or not result.topics
     loss = read_loss(FlowSnapshot(world.flow, world.clusters))
+    facts = recall(FlowSnapshot(world.flow, world.clusters))
+    assert [] == page_says_well(status.run(world.flow, world.clusters), facts, taken)
     if taken.missing:
         assert None is loss.known
         assert "not known" in loss.cost
+        assert [] == good_news([*said(world, Mode.SOURCE_DEAD), *question(world, Mode.SOURCE_DEAD)])
     if taken.missing and taken.name != "the last picture of the source":
         assert 0 != status.run(world.flow, world.clusters).lag_records
     if taken.proved:

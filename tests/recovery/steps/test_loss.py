@@ -119,11 +119,11 @@ class TestLoss:
         )
 
     def test_what_is_known(self):
-        """The numbers, how much time can be missing, and what they rest on."""
+        """The numbers, how much time can be missing, rounded up, and what they rest on."""
         found = Loss(self.TOPICS, 1_000, 12.4, "as of then")
         assert 2 == found.known
         assert (
-            "2 records are known to be lost, about 5 in all if clients wrote until now; at most the last 12 s;"
+            "2 records are known to be lost, about 5 in all if clients wrote until now; at most the last 13 s;"
             " as of then" == found.told
         )
 

@@ -226,6 +226,7 @@ def _waiting(topic: TopicStatus) -> int:
 def _topic(topic: TopicStatus) -> TopicRow:
     copied = sum(partition.last_upstream_offset + 1 for partition in topic.partitions)
     end = sum(partition.source_end for partition in topic.partitions)
+    of = "unknown" if topic.lag_records is None else f"{end:,}"
     done = topic.lag_records == 0 and not topic.undecided_records and topic.rpo_seconds is not None
     word, tone = (
         ("up to date", Tone.GOOD) if done else ("behind", Tone.WARN) if copied else ("waiting", Tone.IDLE)
@@ -237,7 +238,7 @@ def _topic(topic: TopicStatus) -> TopicRow:
         name=topic.topic,
         remote=topic.remote_topic,
         partitions=f"{len(topic.partitions):,}",
-        copied_up_to=f"{copied:,} of {end:,}",
+        copied_up_to=f"{copied:,} of {of}",
         lag="unknown" if topic.lag_records is None else f"{topic.lag_records:,}",
         behind="" if done else duration(topic.rpo_seconds) + budget,
         word=word,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +141,7 @@ def _missing(found: FailoverReport) -> Iterator[tuple[str, str]]:
     if found.estimate:
         yield "estimate", found.estimate
     if found.rpo_seconds is not None:
-        yield "lost", f"at most {found.rpo_seconds:,.0f} s of records"
+        yield "lost", f"at most {math.ceil(found.rpo_seconds):,} s of records"
 
 
 def _one_sided(found: FailbackReport) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ of which the target knows: that of the report, or of the newest record that was 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ class Loss:
     @property
     def told(self) -> str:
         """Say in a line what is lost, and what that rests on."""
-        most = f"; at most the last {self.seconds:,.0f} s" if self.seconds is not None else ""
+        most = f"; at most the last {math.ceil(self.seconds):,} s" if self.seconds is not None else ""
         return f"{self.cost}{most}; {self.estimate}"
 
 
