@@ -16,9 +16,9 @@ from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
 from twinlog.config.flow.tiers import GateSettings, Tier
 from twinlog.copying.ownership import state_topics
-from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, TransientError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, FormatError, TransientError
 from twinlog.facts.topic import SINCE_3_9
-from twinlog.formats.ledger.accepted import Waiver
+from twinlog.formats.ledger.accepted import Accepted, Waiver
 from twinlog.formats.ledger.audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause, parse_ledger
@@ -591,6 +591,53 @@ def test_state_that_is_too_old_forbids_it(ask, flow, later):
     assert () == ask(settings=strict).blocking
     later(1_001)
     assert ("state-age",) == ask(settings=strict).blocking
+
+
+@pytest.mark.usefixtures("ran")
+def test_facts_older_than_somebody_accepted_forbid_it(ask, flow, target, later):
+    """The age that was accepted grows with the clock, to the second; what was older then was never accepted."""
+    strict = replace(flow, gate=GateSettings(state_age_seconds=1))
+    at_ms = later(10_000)
+    for up_to, blocking in ((9, ()), (7, ("state-age",))):
+        yes = Accepted("state-age", "", "the source is gone", "jo", "a login", at_ms, at_ms + HOUR, up_to)
+        write_ledger(flow, target, [yes])
+        later(12_000)
+        assert blocking == ask(settings=strict).blocking
+        later(13_000)
+        result = ask(settings=strict)
+        assert (up_to == 9, False) == (result.ready, check_of(result, "state-age").passed)
+        assert "\n" not in check_of(result, "state-age").message
+
+
+@pytest.mark.usefixtures("ran")
+def test_one_more_than_was_accepted_forbids_it(ask, flow, source, target, orders):
+    """Two records that wait were accepted, not three; the message names the three."""
+    yes = Accepted("lag-records", "orders", "they are test records", "jo", "a login", NOW, NOW + HOUR, 2)
+    write_ledger(flow, target, [yes])
+    for waiting, blocking in ((2, ()), (3, ("lag-records",))):
+        while source.topics["orders"].logs[0].end < 5 + waiting:
+            source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000))
+        check = check_of(ask(), "lag-records")
+        assert (blocking, False) == (("lag-records",) * check.blocks, check.passed)
+        assert f"orders partition 0: missing_records {waiting}, lag_allowed 0" == check.observed
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("request_", [PLANNED, DEAD], ids=lambda it: it.mode.value)
+def test_a_ledger_of_a_newer_twinlog_is_one_line(ask, flow, source, target, request_):
+    """Nothing of it is guessed at: not what it says, and not that it says nothing."""
+    if request_ is DEAD:
+        lose(source)
+    at = TopicPartition(flow.ledger_topic, 0)
+    for key, value in ((b'["flow-state"]', b'{"version":2}'), (b'["something-new"]', b'{"version":1}')):
+        target.append(at, key=key, value=value)
+        with pytest.raises(FormatError) as error:
+            ask(request_)
+        assert ("a newer twinlog wrote it: use that release", 1) == (
+            error.value.hint,
+            len(str(error.value).splitlines()),
+        )
+        target.topics[flow.ledger_topic].logs[0].records.pop()
 
 
 @pytest.mark.usefixtures("ran")

@@ -195,7 +195,7 @@ BYTES = [
         '["known-source"]',
         '{"version":1,"at_ms":7,"topic_count":2,"topics":[{"topic":"t","partitions":1,"records_at_risk":5,'
         '"bytes_at_risk":9,"oldest_ms":null,"drift":["x"],"unread":0,"undecided":0,"undecided_ms":null,"held_by":""}],'
-        '"undecided_seen":false}',
+        '"undecided_seen":false,"left_behind":null}',
     ),
     (
         TopicConfigsSet("A.t", {"retention.ms": "5"}, 7),

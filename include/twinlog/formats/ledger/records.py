@@ -186,6 +186,8 @@ LEFT_KINDS = {
 """Kinds that earlier releases wrote and nothing reads any more: what they hold, and what to do instead."""
 
 _KINDS = frozenset(kind.encode() for kind in (*_RECORDS, *LEFT_KINDS, PART))
+NEWER = "a newer twinlog wrote it: use that release"
+
 _OURS = b'{"version":%d,' % VERSION
 
 
@@ -224,7 +226,7 @@ def _kind(key: bytes) -> str:
         case [str(kind), *_] if kind in _RECORDS or kind == PART:
             return kind
         case [str(kind), *_]:
-            raise FormatError(f"ledger key has the unknown kind {kind!r}", bytes=key.hex())
+            raise FormatError(f"ledger key has the unknown kind {kind!r}", hint=NEWER, bytes=key.hex())
     raise FormatError("ledger key is not an array that begins with a kind", bytes=key.hex())
 
 
@@ -236,7 +238,9 @@ def _record(kind: str, key: bytes, value: bytes) -> LedgerRecord:
         version = VERSION
     if version != VERSION or isinstance(version, bool):
         raise FormatError(
-            f"ledger record {kind} has version {version}; only version {VERSION} is known", bytes=value.hex()
+            f"ledger record {kind} has version {version}; only version {VERSION} is known",
+            hint=NEWER,
+            bytes=value.hex(),
         )
     try:
         record = _reader(kind).validate_json(value, strict=True)
