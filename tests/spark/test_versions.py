@@ -26,7 +26,7 @@ def test_which_pyspark_will_do(
     monkeypatch: pytest.MonkeyPatch, spark: str | None, client: str | None, master: str, said: str | None
 ) -> None:
     """The whole of it, or for a Connect server its client; both only in one version."""
-    monkeypatch.setattr(versions, "_version", {"pyspark": spark, "pyspark-client": client}.get)
+    monkeypatch.setattr(versions, "installed", {"pyspark": spark, "pyspark-client": client}.get)
     if said is None:
         versions.require_spark(master)
         return
@@ -46,7 +46,7 @@ def test_the_command_says_so_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With exit code 2, before anything is started."""
-    monkeypatch.setattr(versions, "_version", {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}.get)
+    monkeypatch.setattr(versions, "installed", {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}.get)
     assert 2 == main(["machine", "spark", "start"])
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("error: pyspark 4.3.0 and pyspark-client 4.2.0 lie in one folder")

@@ -8,14 +8,13 @@ changes nothing but the ledger.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog import clock
 from twinlog.audit.comparison.values import Comparison
 from twinlog.audit.coverage import total
 from twinlog.audit.deleted_early import deleted_early
-from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
+from twinlog.audit.lane import AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
 from twinlog.audit.plan import AuditPlan, plan
 from twinlog.audit.problems import AuditState
 from twinlog.audit.request import AuditMode, AuditRequest
@@ -37,6 +36,7 @@ from twinlog.cluster.values import value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
 from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -76,7 +76,8 @@ def run(
     decided = plan(flow, state, request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
-    reports = _by_incarnation(answers)
+    scopes = grouped((it.life, it) for answer in answers for it in answer.scopes)
+    reports = {it.life: scopes.get(it.life, []) for it in decided.partitions}
     found = {it.life: gathered(it, reports[it.life]) for it in decided.partitions}
     newer = Maps[OffsetMap]({}, {})
     if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
@@ -90,7 +91,9 @@ def run(
             for it in decided.partitions
         }
     audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
-    return _result(flow, request, decided, found, audits, answers, at_ms, time.monotonic() - began)
+    cpu_seconds = sum(it.cpu_seconds for it in answers)
+    seconds = time.monotonic() - began, cpu_seconds
+    return _result(flow, request, decided, found, audits, reports, at_ms, *seconds)
 
 
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
@@ -153,14 +156,6 @@ def compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
     } | set(answers.refused)
 
 
-def _by_incarnation(answers: Sequence[AuditLaneReport]) -> Mapping[SourceIncarnation, list[ScopeReport]]:
-    reports: defaultdict[SourceIncarnation, list[ScopeReport]] = defaultdict(list)
-    for answer in answers:
-        for it in answer.scopes:
-            reports[it.life].append(it)
-    return reports
-
-
 def _remember(
     flow: FlowSettings,
     clusters: Clusters,
@@ -190,11 +185,11 @@ def _result(
     decided: AuditPlan,
     found: Mapping[SourceIncarnation, Comparison],
     audits: Mapping[SourceIncarnation, PartitionAudit],
-    answers: Sequence[AuditLaneReport],
+    reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
     at_ms: int,
     seconds: float,
+    cpu_seconds: float,
 ) -> AuditResult:
-    reports = _by_incarnation(answers)
     rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
     covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
     whole = total(covered)
@@ -218,7 +213,7 @@ def _result(
         problems=problems,
         at_ms=at_ms,
         seconds=round(seconds, 3),
-        cpu_seconds=round(sum(it.cpu_seconds for it in answers), 3),
+        cpu_seconds=round(cpu_seconds, 3),
         verdict=verdict,
         proved=equal and proves(flow, covered),
         compared=compared,

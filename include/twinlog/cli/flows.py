@@ -192,7 +192,7 @@ def each_flow(
 ) -> Done[R]:
     """Do `work` for each flow; if it raises, report that at once and use the result of `failed`."""
     results: list[R] = []
-    exit_code = int(ExitCode.DONE)
+    exit_code: int = ExitCode.DONE
     for flow in flows:
         try:
             results.append(work(flow))

@@ -322,7 +322,7 @@ def _launch(folder: Path, master: str, port: int, token: str, jvm: Sequence[str]
 
 def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while (health := _asked(server) if _listens(server.port) else Health.DEAD) is not Health.READY:
+    while (health := _asked(server) if listens(server.port) else Health.DEAD) is not Health.READY:
         if process.poll() is not None or time.monotonic() > deadline:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
             raise TerminalError(
@@ -357,7 +357,8 @@ def _work_once(server: Server) -> None:
                 ) from None
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Say whether a program listens on a port of this machine."""
     with socket.socket() as probe:
         probe.settimeout(ANSWER_SECONDS)
         return probe.connect_ex(("127.0.0.1", port)) == 0

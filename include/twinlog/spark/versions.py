@@ -17,7 +17,7 @@ def require_spark(master: str) -> None:
 
     So it does if this process's user, by whose name Java logs in for Spark, has none: in a container, with any number.
     """
-    spark, client = _version("pyspark"), _version("pyspark-client")
+    spark, client = installed("pyspark"), installed("pyspark-client")
     if spark is None and (client is None or not master.startswith("sc://")):
         raise UsageError(
             "PySpark, which copies and compares, is not installed",
@@ -40,7 +40,8 @@ def require_spark(master: str) -> None:
             ) from None
 
 
-def _version(distribution: str) -> str | None:
+def installed(distribution: str) -> str | None:
+    """Return the version of a distribution, None if it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -32,7 +32,7 @@ def explain_file(config: Path, flow: list[str] | None, named: frozenset[str] | N
     if named is None:
         explanation = with_live_topics(explanation, resolution.configuration.flows)
     show(explanation, grids_of(explanation))
-    return int(ExitCode.DONE)
+    return ExitCode.DONE
 
 
 def _refuse_unknown_checks(resolution: Resolution) -> None:

@@ -46,7 +46,7 @@ def groups(
     reports = [it for it in done.results if "error" not in it]
     show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
     wrongly = any(row["state"] == "wrongly-not" for it in reports for row in it["rows"])
-    return max(done.exit_code, int(ExitCode.SAYS_NO) if wrongly else 0)
+    return max(done.exit_code, ExitCode.SAYS_NO if wrongly else 0)
 
 
 def _report(flow: FlowSettings) -> CheckpointsResult:

@@ -107,7 +107,7 @@ def plan(
     done = ask_each(flows, lambda one: plan_flow(one, chosen, until_ms, names))
     plans = [it.found for it in done.results if it.found is not None]
     show({"flows": [it.document() for it in done.results]}, (grid for it in plans for grid in _grids(it)))
-    return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in plans) else 0)
+    return max(done.exit_code, ExitCode.SAYS_NO if any(it.needs_person for it in plans) else 0)
 
 
 def plan_flow(

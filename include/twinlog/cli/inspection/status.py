@@ -43,7 +43,7 @@ def status(
     seen = [it.found for it in done.results if it.found is not None]
     documents = [it.document(**_UNKNOWN) for it in done.results]
     show({"flows": documents}, (g for it in seen for g in _grids(it)))
-    return max(done.exit_code, int(ExitCode.SAYS_NO) if any(it.needs_person for it in seen) else 0)
+    return max(done.exit_code, ExitCode.SAYS_NO if any(it.needs_person for it in seen) else 0)
 
 
 def status_of(flow: FlowSettings) -> FlowStatus:

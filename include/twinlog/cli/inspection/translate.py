@@ -100,7 +100,7 @@ def translate(
     if document is not None and write is not None:
         names = _names([*found.answers, *_with_a_copy(named, write)], reverse=reverse)
         if not _write(write, document, found, names, reverse=reverse):
-            return int(ExitCode.USAGE)
+            return ExitCode.USAGE
     return int(ExitCode.DONE if found.complete else ExitCode.SAYS_NO)
 
 

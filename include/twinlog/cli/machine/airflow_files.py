@@ -53,7 +53,7 @@ def install(dags: DagsOption, plugins: PluginsOption) -> int:
         "restart Airflow's scheduler, Dag processor and API server to load the plugin", "file | state", done
     )
     show({"version": __version__, "files": done}, [grid])
-    return int(ExitCode.DONE)
+    return ExitCode.DONE
 
 
 def _contents(name: str, place: Path) -> dict[Path, str]:

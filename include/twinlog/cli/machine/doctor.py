@@ -10,7 +10,6 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -78,31 +77,26 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
 
     from twinlog.batches.plain.library import LIBRARY
     from twinlog.spark.classes import spark_classes, spark_java
+    from twinlog.spark.server import listens
+    from twinlog.spark.versions import installed
 
     java, archive = spark_java(os.environ), spark_classes(os.environ)
     temporary = tempfile.gettempdir()
     return Machine(
         python=sys.version_info[:3],
-        packages={name: _version(name) for name in PACKAGES},
+        packages={name: installed(name) for name in PACKAGES},
         java=java,
         java_version=(version_of(Path(java)) or None) if java else None,
         memory_available=psutil.virtual_memory().available,
         temporary_folder=temporary,
         temporary_free=shutil.disk_usage(temporary).free,
-        taken_ports=tuple(port for port in ports if _listens(port)),
+        taken_ports=tuple(port for port in ports if listens(port)),
         jar_folder=str(jar_folder),
         jar_count=sum(1 for _ in jar_folder.rglob("*.jar")) if jar_folder.is_dir() else 0,
         uncompiled=tuple(filter(_compiles_always, COMPILED)),
         classes_kept=archive is not None and archive.is_usable(),
         kernel=LIBRARY is not None,
     )
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _compiles_always(package: str) -> bool:
@@ -112,12 +106,6 @@ def _compiles_always(package: str) -> bool:
         return False
     folder = next(it for it in Path(spec.cached).parents if it.exists())
     return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 MIB = 1024 * 1024

@@ -40,4 +40,4 @@ def forget(
             done = step.run(one, clusters, topic)
     title = f"{done.flow}: {done.topic} {'would be' if done.dry_run else 'is'} forgotten"
     show(done, [Grid(title, ("what", "records"), [*done.dropped.items()], "none")])
-    return int(ExitCode.DONE)
+    return ExitCode.DONE

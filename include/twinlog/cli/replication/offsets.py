@@ -66,7 +66,7 @@ def offsets(
     )
     found = replace(found, partitions=wanted)
     show(found, _positions(found))
-    return int(ExitCode.DONE)
+    return ExitCode.DONE
 
 
 def _move(
@@ -89,7 +89,7 @@ def _move(
     elif not execute and done.move.moves:
         say("nothing was changed: --execute does it")
     show({**to_json(done), "dry_run": not execute}, _moved(done))
-    return int(ExitCode.DONE)
+    return ExitCode.DONE
 
 
 def _positions(found: CopyPositions) -> Iterator[Grid]:

@@ -34,4 +34,4 @@ def quarantine(
         state=lambda it: it.state.value,
     )
     show({"flow": chosen.name, "records": to_json(found)}, [grid])
-    return int(ExitCode.DONE)
+    return ExitCode.DONE

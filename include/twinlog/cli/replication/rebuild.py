@@ -49,7 +49,7 @@ def rebuild(
         request = f"cli-{uuid.uuid4().hex[:8]}"
         done = step.run(one, clusters, topic, by=login(), reason=reason, request=request, told=say_step)
     show(done, _result_grids(done))
-    return int(ExitCode.DONE)
+    return ExitCode.DONE
 
 
 def _plan_grids(todo: RebuildPlan) -> Iterator[Grid]:

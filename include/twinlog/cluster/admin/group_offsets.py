@@ -266,8 +266,14 @@ def _moved(
     now = {it: standing[it].offset if it in standing else None for it in changes}
     moving = "a transaction is about to commit another"
     return {
-        GroupPartition(group, *it): _has_moved(
-            alias, group, it, change, moving if it in unstable else f"now has {now[it]}"
+        GroupPartition(group, *it): TransientError(
+            f"group {group} had {'no position' if change.expected is None else f'position {change.expected}'} in"
+            f" {it.topic}-{it.partition} on {alias}, and {moving if it in unstable else f'now has {now[it]}'}",
+            hint="somebody else commits for it; the next cycle looks again",
+            code=OFFSET_MOVED,
+            group=group,
+            topic=it.topic,
+            partition=it.partition,
         )
         for it, change in changes.items()
         if it in unstable or now[it] != change.expected
@@ -309,18 +315,6 @@ def _commit_request(group: str, changes: Mapping[TopicPartition, OffsetChange]) 
         "retention_time_ms": -1,
         "topics": [request.OffsetCommitRequestTopic(name=name, partitions=it) for name, it in topics.items()],
     }
-
-
-def _has_moved(alias: str, group: str, it: TopicPartition, change: OffsetChange, now: str) -> TransientError:
-    was = "no position" if change.expected is None else f"position {change.expected}"
-    return TransientError(
-        f"group {group} had {was} in {it.topic}-{it.partition} on {alias}, and {now}",
-        hint="somebody else commits for it; the next cycle looks again",
-        code=OFFSET_MOVED,
-        group=group,
-        topic=it.topic,
-        partition=it.partition,
-    )
 
 
 def _unstable(topics: Any) -> frozenset[TopicPartition]:
