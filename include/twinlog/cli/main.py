@@ -104,12 +104,16 @@ def twinlog(
         raise typer.Exit
 
 
+EVERY_LINE = "`-o json` gives one JSON document on stdout; `twinlog --help` lists what may stand on every line."
+"""Ends the help of every command: Typer shows the options of the whole line with `twinlog --help` alone."""
+
+
 def _group(text: str, **commands: Any) -> typer.Typer:
     """Return commands that stand under one noun; `import_` is called import."""
     made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="markdown")
     made.callback()(lambda: None)  # a group stays one if it has a single command
     for name, command in commands.items():
-        made.command(name.rstrip("_"))(command)
+        made.command(name.rstrip("_"), epilog=EVERY_LINE)(command)
     return made
 
 
@@ -181,7 +185,7 @@ for panel, commands in COMMANDS.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            app.command(name, rich_help_panel=panel)(command)
+            app.command(name, rich_help_panel=panel, epilog=EVERY_LINE)(command)
 
 
 OLDER: Mapping[str, str] = {
