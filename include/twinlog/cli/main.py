@@ -104,7 +104,9 @@ def twinlog(
         raise typer.Exit
 
 
-EVERY_LINE = "`-o json` gives one JSON document on stdout; `twinlog --help` lists what may stand on every line."
+EVERY_LINE = (
+    "`-o json` gives one JSON document on stdout; `twinlog --help` lists what may stand on every line."
+)
 """Ends the help of every command: Typer shows the options of the whole line with `twinlog --help` alone."""
 
 
