@@ -286,13 +286,13 @@ def refuses_what_it_read(
     def change() -> None:
         rewrite(Ownership.taken(flow, clusters, "change"))
 
-    came_between = "another compaction of this map came in between"
+    came_between = "somebody else wrote in between; the next one compacts"
     with once_upkeep_has_read(monkeypatch, change):
         assert came_between == map_compaction.run(flow, clusters).note
     owned = Ownership.taken(flow, clusters, "change")
 
     def not_now() -> None:
-        with pytest.raises(TransientError, match="was compacted while it was to be changed"):
+        with pytest.raises(TransientError, match="was changed while it was to be changed"):
             rewrite(owned)
 
     with once_upkeep_has_read(monkeypatch, not_now):

@@ -1,7 +1,6 @@
 """Upkeep changes how the map is stored, and nothing it answers."""
 
-from contextlib import nullcontext
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 from fake_cluster import FakeCluster
@@ -24,7 +23,6 @@ from twinlog.formats.map.offset_map import (
 )
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
-from twinlog.lane.transaction import Writer
 from twinlog.offset_sync import map_compaction
 from twinlog.offset_sync.map_compaction import (
     JOINED_RUNS,
@@ -128,7 +126,7 @@ def test_the_newest_piece_is_never_touched():
 
 def test_records_go_where_the_copy_writes_them():
     """All pieces of a source partition live in one partition of the map: here as in relay.state_records."""
-    records = list(records_of("map", 16, Replacement(LIFE, (0, 7), b"joined")))
+    records = list(records_of(16, Replacement(LIFE, (0, 7), b"joined")))
     assert [(0, b"joined"), (7, None)] == [
         (decode_map_key(it.key).first_upstream, it.value) for it in records
     ]
@@ -157,22 +155,17 @@ class World:
             self.target.append(TopicPartition(FLOW.offset_map_topic, 0), key=key, value=encode_segment(piece))
         self.before_init = lambda: None
         self.written: list = []
-        leaders = {FLOW.offset_map_topic: SimpleNamespace(leaders=dict.fromkeys(range(16)))}
-        broker = SimpleNamespace(metadata=lambda names: leaders)
-        monkeypatch.setattr(map_compaction, "Brokers", lambda connection: nullcontext(broker))
-        monkeypatch.setattr(map_compaction, "take_turn", self.init)
-        monkeypatch.setattr(map_compaction, "StateLog", self.log)
-        monkeypatch.setattr(
-            map_compaction, "write_fenced", lambda target, lane, records: self.written.extend(records)
-        )
+        taken = self.target.turn
 
-    def log(self, topic: str) -> SimpleNamespace:
-        records = self.target.latest_records(topic)
-        return SimpleNamespace(records=records, read=lambda brokers: SimpleNamespace(undecided={}))
+        def turn(*terms):
+            self.before_init()
+            return replace(taken(*terms), cluster=self)
 
-    def init(self, *_) -> Writer:
-        self.before_init()
-        return Writer("id", 1, 0)
+        monkeypatch.setattr(self.target, "turn", turn)
+        self.meanwhile, self.turns = [], self.target.turns
+
+    def produce(self, topic: str, records: list) -> None:
+        self.written += records
 
     def recreate(self) -> None:
         """Delete the copy and make it again, with a log that begins further on."""

@@ -21,20 +21,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinlog.cluster.api import ClusterReader, Clusters
+from twinlog.cluster.api import Cluster, ClusterReader, Clusters
+from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FencedError
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
-from twinlog.lane.copy.state_records import StateRecord, map_partition
-from twinlog.lane.fence.beside import take_turn
-from twinlog.lane.fence.fence import GrantedLane, write_fenced
-from twinlog.lane.fence.ownership import Identity, Owned, require_ours
-from twinlog.logs.log_reader import StateLog
-from twinlog.protocol.brokers import Brokers
-from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.state.progress import packed_maps
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.lane.copy.state_records import map_partition
+from twinlog.state.ledger import Ledger, read_ledger, require_own
+from twinlog.state.progress import read_packed
 from twinlog.topics.incarnations import differ
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -79,8 +75,8 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
     """Read the map, and compact it if that is worth it.
 
     Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read. If a single
-    partition's map cannot be read, it is left alone, as evidence. If another compaction came in between, that is a
-    note: it did the work.
+    partition's map cannot be read, it is left alone, as evidence. If somebody else wrote in between, that is a
+    note.
     """
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     seen = snapshot.maps
@@ -90,7 +86,9 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
     try:
         done = _write(flow, clusters.target)
     except FencedError:
-        return CompactionResult(flow.name, pieces, note="another compaction of this map came in between")
+        return CompactionResult(
+            flow.name, pieces, note="somebody else wrote in between; the next one compacts"
+        )
     joined = [it for it in done if it.value is not None]
     return CompactionResult(
         flow.name,
@@ -186,34 +184,25 @@ def _log_starts(
     }
 
 
-def _write(flow: FlowSettings, cluster: ClusterReader) -> list[Replacement]:
+def _write(flow: FlowSettings, target: Cluster) -> list[Replacement]:
     """Take a turn, read again, plan by what is read now, and write in one transaction.
 
-    Raises TerminalError if another flow name owns the map by now: its compaction has a transactional id of its own.
+    Raises TerminalError if another flow name owns the map by now: its turns are of another transactional id.
     """
-    with Brokers(flow.target.connection) as target:
-        ledger = StateLog(flow.ledger_topic)
-        writer = take_turn(target, flow.name, flow.copy.transaction_timeout_ms, ledger)
-        undecided = ledger.read(target).undecided
-        require_ours(Identity(flow.name, "", ""), Owned.of(ledger.records, undecided))
-        log = StateLog(flow.offset_map_topic)
-        log.read(target)
-        latest = {
-            key: ReadRecord(it.offset, it.timestamp, key, it.value, it.partition)
-            for key, it in log.records.items()
-        }
-        maps = packed_maps(flow.offset_map_topic, latest)
-        plan = make_plan(maps, _log_starts(read_ledger(flow, cluster), cluster, maps))
-        count = len(target.metadata([flow.offset_map_topic])[flow.offset_map_topic].leaders)
-        records = [record for it in plan for record in records_of(flow.offset_map_topic, count, it)]
-        if records:
-            write_fenced(target, GrantedLane(0, writer), records)
-        return plan
+    turn = target.turn(flow.name, flow.ledger_topic, flow.copy.transaction_timeout_ms)
+    ledger, maps = read_ledger(flow, target), read_packed(flow, target)
+    require_own(flow, ledger, "", "")
+    plan = make_plan(maps, _log_starts(ledger, target, maps))
+    topic = flow.offset_map_topic
+    count = len(target.describe_topics([topic]).require()[topic].partitions)
+    if records := [record for it in plan for record in records_of(count, it)]:
+        turn.write(topic, records)
+    return plan
 
 
-def records_of(topic: str, partitions: int, replacement: Replacement) -> Iterator[StateRecord]:
+def records_of(partitions: int, replacement: Replacement) -> Iterator[InternalRecord]:
     """Yield the joined segment under the key of the oldest it replaces, and tombstones for the others. Pure."""
     number = map_partition(replacement.incarnation.topic, replacement.incarnation.partition, partitions)
     for at, first in enumerate(replacement.replaced):
         key = encode_map_key(MapKey(*replacement.incarnation, first))
-        yield StateRecord(topic, number, key, replacement.value if at == 0 else None)
+        yield InternalRecord(key, replacement.value if at == 0 else None, number)
