@@ -23,9 +23,8 @@ from twinlog.groups.report import (
     CheckpointAge,
     CheckpointsResult,
     SyncReason,
-    SyncState,
 )
-from twinlog.groups.verdict import PositionVerdict, final_row
+from twinlog.groups.verdict import PositionVerdict, final_row, leave, wrong
 from twinlog.groups.view import GroupView, look, read_positions
 from twinlog.lifecycle import rebuild
 from twinlog.topics.incarnations import differ
@@ -102,15 +101,13 @@ def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartiti
     return {key: _why_refused(error) for key, error in refused.items()}
 
 
+_REFUSED = {OFFSET_MOVED: SyncReason.MOVED_THERE, "metadata-too-large": SyncReason.METADATA_TOO_LONG}
+
+
 def _why_refused(error: TwinlogError) -> PositionVerdict:
-    match error.code:
-        case code if code == GROUP_ACTIVE:
-            return PositionVerdict(SyncState.INTENTIONALLY_NOT, SyncReason.ACTIVE_THERE, str(error))
-        case code if code == OFFSET_MOVED:
-            return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.MOVED_THERE, str(error))
-        case "metadata-too-large":
-            return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.METADATA_TOO_LONG, str(error))
-    return PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.REFUSED, str(error))
+    if error.code == GROUP_ACTIVE:
+        return leave(SyncReason.ACTIVE_THERE, str(error))
+    return wrong(_REFUSED.get(error.code, SyncReason.REFUSED), str(error))
 
 
 def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> int:

@@ -15,8 +15,8 @@ from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.maps import NO_MAPS, PartitionMaps, never_copied
 from twinlog.groups.place import Place, place
 from twinlog.groups.plan import Decided
-from twinlog.groups.report import SyncReason, SyncState
-from twinlog.groups.verdict import GroupStanding, PositionVerdict, SyncSwitch, judge, row_of, wrong
+from twinlog.groups.report import SyncReason
+from twinlog.groups.verdict import GroupStanding, PositionVerdict, SyncSwitch, judge, leave, row_of, wrong
 from twinlog.groups.view import Offsets, Route, listed_there
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle.reader_positions import owed
@@ -26,11 +26,7 @@ from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import about_incarnation, sources_of_copies
 from twinlog.topics.snapshot import all_partitions
 
-NO_LONGER_COPIED = PositionVerdict(
-    SyncState.INTENTIONALLY_NOT,
-    SyncReason.NO_TOPIC,
-    "its copy is gone, and nothing is copied into it any more",
-)
+NO_LONGER_COPIED = leave(SyncReason.NO_TOPIC, "its copy is gone, and nothing is copied into it any more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,19 +91,19 @@ def _possible(
 ) -> PositionVerdict:
     there = standing.there.offset if standing.there is not None else None
     if there == offset:
-        return PositionVerdict(SyncState.SYNCED, SyncReason.UNCHANGED, "its position is the translation")
+        return _synced(SyncReason.UNCHANGED, "its position is the translation")
     if standing.there_state.active:
-        return _leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
+        return leave(SyncReason.ACTIVE_THERE, "it has members on the target, which commit for themselves")
     if standing.kept and sync.on:
         # The group may have read on there, further than on the source. A position written now would pass for its own
         # choice.
-        return _leave(
+        return leave(
             SyncReason.RESTORING, "its place from before the rebuild waits for the copy to come that far"
         )
     if there is not None and there > offset:
         return _when_before(standing, offset, there, log, sync)
     if not sync.on:
-        return _leave(SyncReason.SYNC_DISABLED, sync.why_not)
+        return leave(SyncReason.SYNC_DISABLED, sync.why_not)
     return _written(offset, "moved on" if there is not None else "set for the first time")
 
 
@@ -120,19 +120,22 @@ def _when_before(
         text = f"its position {there} lies beyond the target's end {log.end}; policy force would correct it"
         return wrong(SyncReason.BEYOND_END, text)
     if standing.ours:
-        return _leave(
+        return leave(
             SyncReason.NEVER_REWIND, "the group was rewound on the source; policy follow would follow it"
         )
-    return PositionVerdict(
-        SyncState.SYNCED, SyncReason.READ_ON_THERE, "it has read on there, or was moved there"
-    )
+    return _synced(SyncReason.READ_ON_THERE, "it has read on there, or was moved there")
 
 
 def _written(offset: int, text: str) -> PositionVerdict:
-    return PositionVerdict(SyncState.SYNCED, SyncReason.WRITTEN, text, write=offset)
+    return _synced(SyncReason.WRITTEN, text, offset)
 
 
-def _leave(reason: SyncReason, text: str) -> PositionVerdict:
+def _synced(reason: SyncReason, text: str, write: int | None = None) -> PositionVerdict:
+    return PositionVerdict(SyncState.SYNCED, reason, text, write)
+
+
+def leave(reason: SyncReason, text: str) -> PositionVerdict:
+    """Return the decision that nothing is written, and that this is as it should be."""
     return PositionVerdict(SyncState.INTENTIONALLY_NOT, reason, text)
 
 

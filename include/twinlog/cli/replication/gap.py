@@ -13,8 +13,6 @@ from twinlog.jsonable import to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from twinlog.cluster.api import Clusters
-    from twinlog.config.flow.settings import FlowSettings
     from twinlog.facts.gaps import GapReport
 
 
@@ -23,19 +21,15 @@ def gaps(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
 
     Such as `twinlog topics gaps --flow 'A->B'`; then `twinlog accept`.
     """
-    _, chosen = load_one_flow(config, flow)
-    with clusters_with_ledger(chosen) as clusters:
-        found = _gaps(chosen, clusters)
-    _show(chosen, found)
-    return 0
-
-
-def _gaps(flow: FlowSettings, clusters: Clusters) -> tuple[GapReport, ...]:
     from twinlog.facts.gaps import read_gaps
     from twinlog.state.ledger import read_ledger
 
-    ledger = read_ledger(flow, clusters.target)
-    return read_gaps(flow, clusters.target, ledger, clock.now_ms(), clusters.source)
+    _, chosen = load_one_flow(config, flow)
+    with clusters_with_ledger(chosen) as clusters:
+        ledger = read_ledger(chosen, clusters.target)
+        found = read_gaps(chosen, clusters.target, ledger, clock.now_ms(), clusters.source)
+    show({"flow": chosen.name, "gaps": to_json(found)}, [grid(chosen.name, found, "none")])
+    return 0
 
 
 def grid(flow: str, gaps: Sequence[GapReport], empty: str = "") -> Grid:
@@ -48,7 +42,3 @@ def grid(flow: str, gaps: Sequence[GapReport], empty: str = "") -> Grid:
     return Grid.of(
         f"{flow}: gaps, never to be copied", columns, gaps, empty, expires=lambda it: it.expires or "never"
     )
-
-
-def _show(flow: FlowSettings, gaps: Sequence[GapReport]) -> None:
-    show({"flow": flow.name, "gaps": to_json(gaps)}, [grid(flow.name, gaps, "none")])
