@@ -166,17 +166,20 @@ class _Walk:
             verdict = Verdict.DIFFERENT
         else:
             verdict = Verdict.LOOK_FURTHER_BACK
-        return Alignment(verdict, self._said, len(self._pairs), at=record.offset)
+        return self._unproved(verdict, record.offset)
+
+    def _unproved(self, verdict: Verdict, at: int) -> Alignment:
+        return Alignment(verdict, self._said, len(self._pairs), at=at)
 
     def _concluded(self) -> Alignment:
         if not self._pairs:
             return self._nothing_found()
         if self._upper < self._said_place:
-            return Alignment(Verdict.INCOMPLETE, self._said, len(self._pairs), at=self._pairs[-1][1])
+            return self._unproved(Verdict.INCOMPLETE, self._pairs[-1][1])
         if self._lower != self._upper:
-            return Alignment(Verdict.AMBIGUOUS, self._said, len(self._pairs), at=self._pairs[-1][1])
+            return self._unproved(Verdict.AMBIGUOUS, self._pairs[-1][1])
         if self._window.compacted and (missing := self._missing()) >= 0:
-            return Alignment(Verdict.INCOMPLETE, self._said, len(self._pairs), at=missing)
+            return self._unproved(Verdict.INCOMPLETE, missing)
         last = max(
             self._said, self._source[self._upper].offset
         )  # up to MM2's position only aborted ones follow
@@ -194,7 +197,7 @@ class _Walk:
     def _nothing_found(self) -> Alignment:
         """Judge a copy of which no record is on the source: fine if the source has none left of those MM2 copied."""
         if self._said_place >= 0 or self._said < 0:
-            return Alignment(Verdict.DIFFERENT, self._said, at=self._window.target[-1].offset)
+            return self._unproved(Verdict.DIFFERENT, self._window.target[-1].offset)
         return Alignment(Verdict.NOT_COMPARED, self._said)
 
     def _missing(self) -> int:
