@@ -44,7 +44,7 @@ def task(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(translation, "opened_own", no_clusters)
         monkeypatch.setattr("twinlog.client.translator.translate_groups", translate)
         try:
-            done.result = translation.translate_group()
+            done.result = translation.translate_group("A->B")
         except TerminalError as error:
             done.error = error
         return done

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, Param
 
 from twinlog.airflow import form
@@ -41,3 +42,10 @@ def dag_by_hand(
         description=description,
         doc_md=text + "".join(map(link_in_text, flows)),
     )
+
+
+def calls(
+    task_id: str, function: Callable[..., object], flow: str, does: str, **arguments: Any
+) -> PythonOperator:
+    """Return the task that calls a function with a flow's name, and `outlet_events` if that is an argument of it."""
+    return PythonOperator(task_id=task_id, python_callable=function, op_args=[flow], doc_md=does, **arguments)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from twinlog.airflow.alerts import DrillAlert
 from twinlog.airflow.assets import DRILLED
-from twinlog.airflow.dags.common import dag_by_hand, dag_of_flow
+from twinlog.airflow.dags.common import calls, dag_by_hand, dag_of_flow
 from twinlog.airflow.form import CHOSEN
 from twinlog.airflow.tasks.drill import PARAMS, run_drill
 from twinlog.airflow.versions import CronTriggerTimetable
@@ -44,9 +43,11 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
 
 
 def _drill(flow: str) -> None:
-    @task(outlets=[DRILLED], on_failure_callback=DrillAlert(flow=flow))
-    def drill(name: str, *, outlet_events: Any) -> Any:
-        """Clone groups, read with them, judge, and clean up."""
-        return run_drill(name, outlet_events)
-
-    drill(flow)
+    calls(
+        "drill",
+        run_drill,
+        flow,
+        "Clone groups, read with them, judge, and clean up.",
+        outlets=[DRILLED],
+        on_failure_callback=DrillAlert(flow=flow),
+    )

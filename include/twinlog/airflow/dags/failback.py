@@ -7,13 +7,12 @@ twinlog.airflow.recovery names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import DAG, TriggerRule, chain, task
+from airflow.sdk import DAG, TriggerRule, chain
 
 from twinlog.airflow.assets import WENT_HOME
-from twinlog.airflow.dags.common import dag_by_hand
+from twinlog.airflow.dags.common import calls, dag_by_hand
 from twinlog.airflow.form import CHOSEN, CHOSEN_SOURCE
 from twinlog.airflow.operators.recovery import walking
 from twinlog.airflow.tasks import failback as tasks
@@ -37,17 +36,6 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
     """Return the Dag."""
     what = "After a failover: save what the source alone has, and bring clients home to it"
     with dag_by_hand(dag_id, flows, tasks.PARAMS, what, TEXT) as dag:
-
-        @task
-        def preview(*, params: Any) -> Any:
-            """Show what would be done, and what each side alone has, with the numbers of now."""
-            return tasks.preview(params["flow"])
-
-        @task(trigger_rule=TriggerRule.NONE_FAILED)
-        def gate(*, params: Any) -> None:
-            """Ask the readiness gate, and put together what a person has to know."""
-            tasks.ask(params["flow"])
-
         # An ApprovalOperator keeps no answer that is a no.
         approve = HITLOperator(
             task_id="approve",
@@ -62,21 +50,6 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
             doc_md="Wait for a person, who sees the facts.",
         )
 
-        @task
-        def save(*, params: Any) -> Any:
-            """Export what the source alone has, to topics on the target and to files."""
-            return tasks.save(params["flow"])
-
-        @task(trigger_rule=TriggerRule.ALL_SKIPPED)
-        def rejected(*, params: Any) -> Any:
-            """After a no: leave clients where they are, or let the way home wait."""
-            return take_back(params["flow"])
-
-        @task(outlets=[WENT_HOME], trigger_rule=TriggerRule.NONE_FAILED)
-        def report(*, params: Any, outlet_events: Any) -> Any:
-            """Tell what was saved, or that clients went home, or say why nothing was done."""
-            return tasks.report(params["flow"], outlet_events)
-
         before = (
             walking("begin", "Begin the way home."),
             walking("bring_home", "Save what the source alone has, and copy both ways.", on_spark=True),
@@ -86,8 +59,48 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
             walking("audit", "Compare what no audit of either flow has compared yet.", on_spark=True),
         )
         promote = walking("promote", "Prove all once more, and promote the source.", on_spark=True)
-        saved, told = save(), report()
-        chain(preview(), *before, gate(), approve, [promote, saved], rejected(), told)
+        saved, told = (
+            calls(
+                "save",
+                tasks.save,
+                CHOSEN,
+                "Export what the source alone has, to topics on the target and to files.",
+            ),
+            calls(
+                "report",
+                tasks.report,
+                CHOSEN,
+                "Tell what was saved, or that clients went home, or say why nothing was done.",
+                outlets=[WENT_HOME],
+                trigger_rule=TriggerRule.NONE_FAILED,
+            ),
+        )
+        chain(
+            calls(
+                "preview",
+                tasks.preview,
+                CHOSEN,
+                "Show what would be done, and what each side alone has, with the numbers of now.",
+            ),
+            *before,
+            calls(
+                "gate",
+                tasks.ask,
+                CHOSEN,
+                "Ask the readiness gate, and put together what a person has to know.",
+                trigger_rule=TriggerRule.NONE_FAILED,
+            ),
+            approve,
+            [promote, saved],
+            calls(
+                "rejected",
+                take_back,
+                CHOSEN,
+                "After a no: leave clients where they are, or let the way home wait.",
+                trigger_rule=TriggerRule.ALL_SKIPPED,
+            ),
+            told,
+        )
         chain(
             promote,
             walking("follow", "Let schemas and the reverse flow follow."),

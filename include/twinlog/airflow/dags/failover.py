@@ -6,13 +6,12 @@ The procedure is twinlog.recovery.failover; each task walks the steps that twinl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import DAG, TriggerRule, chain, task
+from airflow.sdk import DAG, TriggerRule, chain
 
 from twinlog.airflow.assets import FAILED_OVER
-from twinlog.airflow.dags.common import dag_by_hand
+from twinlog.airflow.dags.common import calls, dag_by_hand
 from twinlog.airflow.form import CHOSEN, CHOSEN_TARGET
 from twinlog.airflow.operators.recovery import walking
 from twinlog.airflow.tasks import failover as tasks
@@ -34,17 +33,6 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
     """Return the Dag."""
     what = "Promote the target of a flow: clients of its source are to work there"
     with dag_by_hand(dag_id, flows, tasks.PARAMS, what, TEXT) as dag:
-
-        @task
-        def preview(*, params: Any) -> Any:
-            """Show what would be done, with the numbers of now; a dry run ends here."""
-            return tasks.preview(params["flow"])
-
-        @task(trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
-        def gate(*, params: Any) -> None:
-            """Ask the readiness gate, and put together what a person has to know."""
-            tasks.ask(params["flow"])
-
         # An ApprovalOperator keeps no answer that is a no.
         approve = HITLOperator(
             task_id="approve",
@@ -56,16 +44,6 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
             doc_md="Wait for a person, who sees the facts.",
         )
 
-        @task(trigger_rule=TriggerRule.ALL_SKIPPED)
-        def rejected(*, params: Any) -> Any:
-            """After a no: take the failover back, or let it wait."""
-            return tasks.rejected(params["flow"])
-
-        @task(outlets=[FAILED_OVER], trigger_rule=TriggerRule.NONE_FAILED)
-        def report(*, params: Any, outlet_events: Any) -> Any:
-            """Write the evidence and tell of the promotion, or say why there was none."""
-            return tasks.report(params["flow"], outlet_events)
-
         promote = walking("promote", "Prove all once more, and promote the target.", on_spark=True)
         planned = (
             walking("fence_producers", "Stop the producers of the source.", on_spark=True),
@@ -75,10 +53,35 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
         )
         begun, asked, told = (
             walking("begin", "Begin: only this failover copies from now on."),
-            gate(),
-            report(),
+            calls(
+                "gate",
+                tasks.ask,
+                CHOSEN,
+                "Ask the readiness gate, and put together what a person has to know.",
+                trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
+            ),
+            calls(
+                "report",
+                tasks.report,
+                CHOSEN,
+                "Write the evidence and tell of the promotion, or say why there was none.",
+                outlets=[FAILED_OVER],
+                trigger_rule=TriggerRule.NONE_FAILED,
+            ),
         )
-        chain(preview(), begun, *planned, asked, approve, promote)
+        chain(
+            calls(
+                "preview",
+                tasks.preview,
+                CHOSEN,
+                "Show what would be done, with the numbers of now; a dry run ends here.",
+            ),
+            begun,
+            *planned,
+            asked,
+            approve,
+            promote,
+        )
         chain(begun, walking("loss", "Say what is lost with the source."), asked)
         chain(
             promote,
@@ -86,5 +89,15 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
             walking("canary", "Write a heartbeat to the target, and read it back."),
             told,
         )
-        chain(promote, rejected(), told)
+        chain(
+            promote,
+            calls(
+                "rejected",
+                tasks.rejected,
+                CHOSEN,
+                "After a no: take the failover back, or let it wait.",
+                trigger_rule=TriggerRule.ALL_SKIPPED,
+            ),
+            told,
+        )
     return dag

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from twinlog.airflow.assets import readiness
-from twinlog.airflow.dags.common import dag_of_flow
+from twinlog.airflow.dags.common import calls, dag_of_flow
 from twinlog.airflow.tasks.readiness import PARAMS, ask_gate
 from twinlog.airflow.versions import CronTriggerTimetable
 from twinlog.config.flow.settings import FlowSettings
@@ -29,11 +27,7 @@ def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
     what = f"Ask whether {flow.target.alias} could take over from {flow.source.alias}"
     at = CronTriggerTimetable(flow.gate.schedule, timezone="UTC")
     with dag_of_flow(dag_id, flow, what, TEXT.format(**ends), schedule=at, params=PARAMS) as dag:
-
-        @task(outlets=[outlet])
-        def gate(*, outlet_events: Any) -> Any:
-            """Ask the readiness gate; keep page and evidence."""
-            return ask_gate(flow.name, outlet_events)
-
-        gate()
+        calls(
+            "gate", ask_gate, flow.name, "Ask the readiness gate; keep page and evidence.", outlets=[outlet]
+        )
     return dag

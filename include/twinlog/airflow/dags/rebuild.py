@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from airflow.sdk import DAG, chain, task
+from airflow.sdk import DAG, chain
 
-from twinlog.airflow.dags.common import dag_by_hand
+from twinlog.airflow.dags.common import calls, dag_by_hand
+from twinlog.airflow.form import CHOSEN
 from twinlog.airflow.tasks import rebuilding
 from twinlog.config.flow.settings import FlowSettings
 
@@ -22,16 +22,18 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
     """Return the Dag."""
     what = "Delete the copy of one topic and copy it anew"
     with dag_by_hand(dag_id, flows, rebuilding.PARAMS, what, TEXT) as dag:
-
-        @task
-        def plan(*, params: Any) -> Any:
-            """Say what would be deleted, what can be copied again, and who reads the copy."""
-            return rebuilding.plan(params["flow"])
-
-        @task
-        def do(*, params: Any) -> Any:
-            """Delete the copy, create it again, and remember the positions of its readers."""
-            return rebuilding.do(params["flow"])
-
-        chain(plan(), do())
+        chain(
+            calls(
+                "plan",
+                rebuilding.plan,
+                CHOSEN,
+                "Say what would be deleted, what can be copied again, and who reads the copy.",
+            ),
+            calls(
+                "do",
+                rebuilding.do,
+                CHOSEN,
+                "Delete the copy, create it again, and remember the positions of its readers.",
+            ),
+        )
     return dag

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, TriggerRule, chain, task
+from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.sdk import DAG, TriggerRule, chain
 
 from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.cycle import PARAMS, describe_flow
-from twinlog.airflow.dags.common import dag_of_flow
+from twinlog.airflow.dags.common import calls, dag_of_flow
 from twinlog.airflow.following import RUNS_AT_ONCE, interval, retries
 from twinlog.airflow.operators.copy import COPY
 from twinlog.airflow.operators.spark_job import SparkStepOperator
@@ -51,22 +52,6 @@ def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
         },
         deadline=rpo_deadline(flow),
     ) as cycle:
-
-        @task
-        def discover() -> Any:
-            """Read what both clusters have, through the filters and the cycle rule."""
-            return tasks.discover(flow.name)
-
-        @task
-        def sync_topics() -> Any:
-            """Create remote topics and add partitions; never shrink one."""
-            return tasks.sync_topics(flow.name)
-
-        @task
-        def plan_ranges() -> Any:
-            """Compute what there is to copy, up to now or to the end of a backfill's data interval."""
-            return tasks.plan_ranges(flow.name)
-
         copy = SparkStepOperator(
             task_id="copy",
             step=COPY,
@@ -75,41 +60,44 @@ def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
             doc_md="Copy the ranges with one Spark job, exactly once.",
         )
 
+        def step(name: str, does: str, **arguments: Any) -> Any:
+            return calls(name, getattr(tasks, name), flow.name, does, **arguments)
+
+        before = [
+            step("discover", "Read what both clusters have, through the filters and the cycle rule."),
+            step("sync_topics", "Create remote topics and add partitions; never shrink one."),
+            step(
+                "plan_ranges",
+                "Compute what there is to copy, up to now or to the end of a backfill's interval.",
+            ),
+        ]
         # Also after a copy that was skipped or failed: the cycle is reported either way, and groups are still
         # translated.
-        @task(trigger_rule=TriggerRule.ALL_DONE)
-        def offset_syncs() -> Any:
-            """Write MM2-compatible offset syncs, derived from the map."""
-            return tasks.offset_syncs(flow.name)
-
-        @task(trigger_rule=TriggerRule.ALL_DONE, outlets=[groups_synced(flow.name)])
-        def checkpoints(*, outlet_events: Any) -> Any:
-            """Translate every group's position, write checkpoints, and commit for groups without members."""
-            return tasks.checkpoints(flow.name, outlet_events)
-
-        @task(trigger_rule=TriggerRule.ALL_DONE)
-        def heartbeats() -> Any:
-            """Write MM2-compatible heartbeat records."""
-            return tasks.heartbeats(flow.name)
-
-        @task
-        def validate() -> Any:
-            """Compare source, offset map and target, one row per partition."""
-            return tasks.validate(flow.name)
-
-        @task(trigger_rule=TriggerRule.ALL_DONE, outlets=[remote_cluster(flow.target.alias)])
-        def publish(*, outlet_events: Any) -> Any:
-            """Write the cycle report, and tell other Dags about news on the remote cluster."""
-            return tasks.publish(flow.name, outlet_events)
-
-        before = [discover(), sync_topics(), plan_ranges()]
+        always = {"trigger_rule": TriggerRule.ALL_DONE}
+        behind = [
+            step("offset_syncs", "Write MM2-compatible offset syncs, derived from the map.", **always),
+            step(
+                "checkpoints",
+                "Translate every group's position, write checkpoints, and commit for groups without members.",
+                outlets=[groups_synced(flow.name)],
+                **always,
+            ),
+            step("heartbeats", "Write MM2-compatible heartbeat records.", **always),
+            step("validate", "Compare source, offset map and target, one row per partition."),
+            step(
+                "publish",
+                "Write the cycle report, and tell other Dags about news on the remote cluster.",
+                outlets=[remote_cluster(flow.target.alias)],
+                **always,
+            ),
+        ]
         if flow.homes is not None:
-
-            @task.short_circuit
-            def brings_home() -> Any:
-                """Skip everything while no way home is under way, or a process goes on with it."""
-                return tasks.brings_home(flow.name)
-
-            before.insert(0, brings_home())
-        chain(*before, copy, offset_syncs(), checkpoints(), heartbeats(), validate(), publish())
+            brings_home = ShortCircuitOperator(
+                task_id="brings_home",
+                python_callable=tasks.brings_home,
+                op_args=[flow.name],
+                doc_md="Skip everything while no way home is under way, or a process goes on with it.",
+            )
+            before.insert(0, brings_home)
+        chain(*before, copy, *behind)
     return cycle

@@ -38,7 +38,7 @@ PARAMS = {
 }
 
 
-def translate_group() -> Json:
+def translate_group(flow_name: str) -> Json:
     """Translate what the form asks for; as `translate`.  Raises UsageError if the form names no group."""
     from twinlog.client.group_positions import Groups
 
@@ -47,7 +47,7 @@ def translate_group() -> Json:
     groups = Groups(tuple(params["groups"] or ()), params["pattern"] or "")
     if not groups:
         raise UsageError("the form names no group", hint="give Groups, or a Pattern")
-    return translate(params["flow"], groups, params["at"], context)
+    return translate(flow_name, groups, params["at"], context)
 
 
 def translate(flow_name: str, groups: Groups, at: str | None, context: Context) -> Json:
