@@ -8,12 +8,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinlog.airflow.flows import BY_HAND, HOMEWARD, dag_id_of, slug
-from twinlog.airflow.plugin.overview import Fact, facts_of, read_ago, strictest_rpo
+from twinlog.airflow.flows import BY_HAND, HOMEWARD, dag_id_of
+from twinlog.airflow.plugin.overview import FlowCard, card_of, strictest_rpo
 from twinlog.airflow.plugin.plots import Plot, Point, bars, line, strip
 from twinlog.airflow.plugin.reading import SeenFlow
 from twinlog.airflow.plugin.reports import KeptReport
-from twinlog.airflow.plugin.troubles import State, Tone, Trouble, readiness_of, state_of, troubles_of
+from twinlog.airflow.plugin.troubles import Tone
 from twinlog.audit.coverage import GONE, Coverage, PartitionCoverage, by_topic, told, total
 from twinlog.facts.gaps import GapState
 from twinlog.formats.ledger.audit import Unproved
@@ -105,19 +105,9 @@ class HeatRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowPage:
+class FlowPage(FlowCard):
     """The page of one flow."""
 
-    slug: str
-    dag_id: str
-    source: str
-    target: str
-    state: State
-    read: str
-    being_read: bool
-    readiness: tuple[State, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
-    facts: tuple[Fact, ...] = ()
     dags: tuple[tuple[str, str], ...] = ()
     last_run: str = ""
     members: tuple[object, ...] = ()
@@ -140,21 +130,11 @@ class FlowPage:
 
 def flow_page_of(seen: SeenFlow, now: float) -> FlowPage:
     """Return what the page shows at `now` (epoch seconds)."""
-    troubles = troubles_of(seen, now)
-    source, target = seen.flow.state_alias, seen.flow.target.alias
+    ends = seen.flow.state_alias, seen.flow.target.alias
     page = FlowPage(
-        slug=slug(seen.dag_id),
-        dag_id=seen.dag_id,
-        source=source,
-        target=target,
-        state=state_of(seen, now, troubles),
-        read=read_ago(seen, now),
-        being_read=not seen.at,
-        readiness=readiness_of(seen),
-        troubles=troubles,
-        facts=facts_of(seen, now),
+        **card_of(seen, now),
         dags=tuple(
-            (label, kind if kind in BY_HAND else dag_id_of(kind, source, target))
+            (label, kind if kind in BY_HAND else dag_id_of(kind, *ends))
             for kind, label in DAGS.items()
             if seen.flow.homes is None or kind in HOMEWARD
         ),

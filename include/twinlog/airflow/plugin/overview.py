@@ -31,18 +31,23 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class FlowCard:
-    """One flow on the overview; `more` troubles stand on its own page."""
+    """What both pages say of a flow."""
 
     slug: str
     dag_id: str
     source: str
     target: str
     state: State
+    read: str
+    being_read: bool
     readiness: tuple[State, ...]
     facts: tuple[Fact, ...]
     troubles: tuple[Trouble, ...]
-    more: int
-    read: str
+
+    @property
+    def first(self) -> tuple[Trouble, ...]:
+        """Return the troubles that stand on the overview, too."""
+        return self.troubles[:TROUBLES_SHOWN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Overview:
 
 def overview_of(seen: SeenFlows, now: float) -> Overview:
     """Return what the page shows at `now` (epoch seconds)."""
-    cards = [_card(flow, now) for flow in seen.flows if not flow.never_began]
+    cards = [FlowCard(**card_of(flow, now)) for flow in seen.flows if not flow.never_began]
     worst_first = sorted(cards, key=lambda it: -it.state.tone)
     return Overview(seen.file, tuple(worst_first), seen.warnings, seen.error, seen.being_read)
 
@@ -83,20 +88,21 @@ def json_of(seen: SeenFlows) -> dict[str, Any]:
     }
 
 
-def _card(seen: SeenFlow, now: float) -> FlowCard:
+def card_of(seen: SeenFlow, now: float) -> dict[str, Any]:
+    """Return the fields of a `FlowCard`."""
     troubles = troubles_of(seen, now)
-    return FlowCard(
-        slug=slug(seen.dag_id),
-        dag_id=seen.dag_id,
-        source=seen.flow.state_alias,
-        target=seen.flow.target.alias,
-        state=state_of(seen, now, troubles),
-        readiness=readiness_of(seen),
-        facts=facts_of(seen, now),
-        troubles=troubles[:TROUBLES_SHOWN],
-        more=max(0, len(troubles) - TROUBLES_SHOWN),
-        read=read_ago(seen, now),
-    )
+    return {
+        "slug": slug(seen.dag_id),
+        "dag_id": seen.dag_id,
+        "source": seen.flow.state_alias,
+        "target": seen.flow.target.alias,
+        "state": state_of(seen, now, troubles),
+        "read": read_ago(seen, now),
+        "being_read": not seen.at,
+        "readiness": readiness_of(seen),
+        "facts": facts_of(seen, now),
+        "troubles": troubles,
+    }
 
 
 def read_ago(seen: SeenFlow, now: float) -> str:
