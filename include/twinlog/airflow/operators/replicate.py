@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from twinlog import clock
-from twinlog.airflow import gauges
-from twinlog.airflow.alerts import sound_if_over_budget, sound_if_overdue
 from twinlog.airflow.assets import remote_cluster, with_outlet
 from twinlog.airflow.cycle import CycleRequest, asset_extra, reported_copy, source_topics
 from twinlog.airflow.flows import configuration_path
@@ -19,7 +17,7 @@ from twinlog.airflow.following import driver_name
 from twinlog.airflow.operators.copy import COPY, failure_of, listed, why_no_job
 from twinlog.airflow.operators.spark_job import SparkStepOperator, error_of
 from twinlog.airflow.retries import with_retries
-from twinlog.airflow.tasks.cycle import REPORT, overdue_drills, ranges_told
+from twinlog.airflow.tasks.cycle import REPORT, overdue_drills, ranges_told, tell
 from twinlog.airflow.tasks.frame import opened, shown, warn_of_file
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
@@ -30,7 +28,6 @@ from twinlog.jsonable import Json, to_json
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
     from twinlog.cycle import Begun, Concluded
-    from twinlog.monitoring.exporter import Board
     from twinlog.spark.request import CopyRequest
 
 log = logging.getLogger(__name__)
@@ -101,15 +98,13 @@ class ReplicateOperator(SparkStepOperator):
                 raise
             log.warning("the cycle is not reported: %s", error)
             raise copied.failure from error
-        self._tell(flow, done, board, overdue, context)
-        document = shortened({**to_json(done.report), "left_to": copied.left_to}, REPORT)
+        report = tell(flow, done.report, board, overdue, context)
+        document = shortened({**report, "left_to": copied.left_to}, REPORT)
         if failure := copied.failure or _held(flow, copied.held) or wanting(done):
             context["ti"].xcom_push("return_value", document)
             raise failure
         checks = {"checks": to_json(done.failed_checks)}
-        context["outlet_events"][remote_cluster(flow.target.alias)].extra = asset_extra(
-            to_json(done.report), checks
-        )
+        context["outlet_events"][remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
         return document
 
     def _copied(
@@ -147,14 +142,6 @@ class ReplicateOperator(SparkStepOperator):
             return _Copied(reported_copy(None, ["copy"]), broken)
         self.note_lineage(flow, outcome)
         return _Copied(outcome, failure_of(outcome) or refused)
-
-    def _tell(
-        self, flow: FlowSettings, done: Concluded, board: Board, overdue: list[str], context: Context
-    ) -> None:
-        report = shown(done.report)
-        gauges.send(flow, board.now())
-        sound_if_over_budget(flow, report["topics"], context, report["undecided"])
-        sound_if_overdue(overdue, flow, context)
 
 
 def _begun(flow: FlowSettings, clusters: Clusters, topics: tuple[str, ...] | None) -> Begun:
