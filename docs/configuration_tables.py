@@ -23,24 +23,36 @@ TABLES: dict[str, Callable[[Key], bool]] = {
     "registry": lambda key: key.home is Home.CLUSTER,
     "consumer": lambda key: key.home is Home.CONSUMER,
     "twinlog": lambda key: key.home is Home.OURS,
-    "unused": lambda key: key.name in WHY_UNUSED,
 }
 
 
 def written(page: str) -> str:
     """Return the page with its tables as the code has them."""
-    return BETWEEN_MARKERS.sub(lambda found: f"{found[1]}{table(found[2])}{found[3]}", page)
+
+    def tables(found: re.Match[str]) -> str:
+        return f"{found[1]}{unused() if found[2] == 'unused' else table(found[2])}{found[3]}"
+
+    return BETWEEN_MARKERS.sub(tables, page)
 
 
 def table(name: str) -> str:
     """Return the table of some keys, in the order of the code."""
-    last = "why" if name == "unused" else "meaning"
-    lines = [f"| key | type | default | {last} |", "|---|---|---|---|"]
+    lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key in filter(TABLES[name], KEYS.values()):
         limits = f", {key.limits}" if key.limits and not key.limits.startswith("one of") else ""
         default = "" if key.default is None else f"`{key.default}`" if key.default else "empty"
         lines.append(f"| `{key.name}` | {key.kind}{limits} | {default} | {meanings()[key.name]} |")
     return "\n".join([*lines, ""])
+
+
+def unused() -> str:
+    """Return the table of keys without effect, a row for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for key in KEYS.values():
+        if key.name in WHY_UNUSED:
+            by_reason.setdefault(meanings()[key.name], []).append(f"`{key.name}`")
+    rows = [f"| {', '.join(names)} | {reason} |" for reason, names in by_reason.items()]
+    return "\n".join(["| keys | why |", "|---|---|", *rows, ""])
 
 
 @cache
