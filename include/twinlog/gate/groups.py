@@ -25,6 +25,7 @@ from twinlog.groups.recall import recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
 from twinlog.judge.check import Row
+from twinlog.judge.table import GROUPS
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger
@@ -157,19 +158,12 @@ def recalled(
 def missing_row(place: GroupPartition) -> Row:
     """Make the row of a group that lacks a place it should have: nothing else of it can be judged.  Pure."""
     return {
-        **dict.fromkeys(_OF_A_POSITION),
+        **dict.fromkeys(column for check in GROUPS for column in check.columns),
         "group": place.group,
         "topic": place.topic,
         "partition": place.partition,
         "wrongly_not": 1,
     }
-
-
-_OF_A_POSITION = (
-    *("translated", "passed_on", "same_record", "rewound_records", "skipped_records", "missing_records"),
-    *("position", "target_log_start", "target_end"),
-)
-"""The columns of a row that only a group with a position has."""
 
 
 def recalled_row(flow: FlowSettings, decided: Decided, log: PartitionOffsets | None) -> Row:
