@@ -114,6 +114,7 @@ class _Buffers:
 
     def allocate(self, size: int) -> memoryview:
         if size > len(self._memory[0]):
+            self._memory[0] = bytearray()  # given back first: both at once would be the lane's peak
             self._memory[0] = bytearray(size + (size >> 3))
         return memoryview(self._memory[0])[:size]
 
