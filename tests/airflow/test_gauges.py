@@ -1,16 +1,22 @@
 """Numbers as Airflow's gauges."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from twinlog.airflow import gauges
 from twinlog.airflow.gauges import of_gate, send
-from twinlog.airflow.tasks.readiness import asset_extra
+from twinlog.airflow.tasks import readiness as tasks
+from twinlog.airflow.tasks.readiness import Asked, asset_extra
 from twinlog.config.flow.tiers import Tier
+from twinlog.errors import TerminalError
 from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.jsonable import to_json
 from twinlog.judge.at_risk import TopicAtRisk
 from twinlog.judge.check import Mode, Severity
 from twinlog.monitoring import metrics
+from twinlog.state.ledger import Ledger
 
 
 class Flow:
@@ -71,3 +77,24 @@ def test_the_readiness_asset_tells_the_next_dag() -> None:
         "evidence": "e.json",
         "page": "gate.html",
     }.items() <= (asset_extra(shown).items())
+
+
+def test_a_no_ends_its_task_with_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each check that forbids the failover, and without a path of the worker; what was kept is the XCom."""
+    answer = answered(passed=False)
+    answer = replace(answer, checks=(replace(answer.checks[0], message="3 records are lost"),))
+    shown = {**to_json(answer), "evidence": "/w/e.json", "page": "/w/gate.html"}
+    flow = SimpleNamespace(name="A->B", target=SimpleNamespace(alias="B"))
+    pushed: dict[str, object] = {}
+    ti = SimpleNamespace(xcom_push=pushed.__setitem__)
+    params = {"mode": "planned", "producers_stopped": False, "canary": False}
+    asked = Asked(flow, answer, shown, Ledger())  # type: ignore[arg-type]
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"params": params, "ti": ti})
+    monkeypatch.setattr(tasks, "ask", lambda *_, **__: asked)
+    with pytest.raises(TerminalError) as no:
+        tasks.ask_gate("A->B", {tasks.readiness("B"): SimpleNamespace(extra=None)})
+    assert (
+        "A->B is not ready for a failover (planned): no-gaps: 3 records are lost; docs/gate.md says what to do"
+        == str(no.value)
+    )
+    assert {"return_value": shown} == pushed
