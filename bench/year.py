@@ -316,10 +316,6 @@ def markdown(rows: list[Row], given: argparse.Namespace) -> str:
         last = quarters[-1][name]
         cells.append(f"{last['read_s']:.2f} s, {last['read_cpu_s']:.2f} CPU-s")
         lines.append(f"| {name} | {' | '.join(cells)} | {bound} |")
-    lines += ["", "Keys of the ledger by kind:", "", f"| kind | {heads} |", "|---|" + "---:|" * len(quarters)]
-    for kind in sorted({kind for row in quarters for kind in row["kinds"]}):
-        counts = " | ".join(f"{row['kinds'].get(kind, 0):,}" for row in quarters)
-        lines.append(f"| `{kind}` | {counts} |")
     kept, runs = weighed["reports_kept"], 365 * 24 * 60
     lines += [
         "",

@@ -214,11 +214,8 @@ def _document_rows() -> list[str]:
 
 
 def _record_rows() -> list[str]:
-    rows = [
-        f"| `{kind.KIND}` | {', '.join(kind.IDENTITY)} | {' '.join(_prose(kind).splitlines()[:1])} |"
-        for kind in ledger_kinds()
-    ]
-    return ["| kind | identified by | is |", "|---|---|---|", *rows]
+    rows = [f"| `{kind.KIND}` | {' '.join(_prose(kind).splitlines()[:1])} |" for kind in ledger_kinds()]
+    return ["| kind | is |", "|---|---|", *rows]
 
 
 def _document(answer: Answer, shapes: _Shapes) -> dict[str, Any]:
