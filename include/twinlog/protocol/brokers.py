@@ -24,31 +24,6 @@ EARLIEST = -2
 LATEST = -1
 """Special timestamps of ListOffsets."""
 
-
-def list_offsets(
-    connection: Connection, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Ask the leader of some partitions for one offset each; return those, and error codes for the others."""
-    request = kafka_python.LIST_OFFSETS.request
-    entry = request.ListOffsetsTopic.ListOffsetsPartition
-    by_topic = grouped(
-        (topic, entry(partition_index=partition, current_leader_epoch=-1, timestamp=timestamp))
-        for topic, partition in partitions
-    )
-    topics = [request.ListOffsetsTopic(name=name, partitions=items) for name, items in by_topic.items()]
-    answer = connection.call(
-        kafka_python.LIST_OFFSETS, replica_id=-1, isolation_level=int(read_committed), topics=topics
-    )
-    found, refused = {}, {}
-    for topic in answer.topics:
-        for item in topic.partitions:
-            if item.error_code:
-                refused[TopicPartition(topic.name, item.partition_index)] = int(item.error_code)
-            else:
-                found[TopicPartition(topic.name, item.partition_index)] = int(item.offset)
-    return found, refused
-
-
 _T = TypeVar("_T")
 
 _GROUP, _TRANSACTION = 0, 1
@@ -329,15 +304,34 @@ class Brokers:
     def _list_offsets(
         self, node: int, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        found, refused = list_offsets(
-            self.node(node, "coordinate"), partitions, timestamp, read_committed=read_committed
+        """Ask the leader of some partitions for one offset each; leave out those that it does not lead, for now."""
+        request = kafka_python.LIST_OFFSETS.request
+        entry = request.ListOffsetsTopic.ListOffsetsPartition
+        by_topic = grouped(
+            (topic, entry(partition_index=partition, current_leader_epoch=-1, timestamp=timestamp))
+            for topic, partition in partitions
         )
-        for (topic, partition), code in refused.items():
+        answer = self.node(node, "coordinate").call(
+            kafka_python.LIST_OFFSETS,
+            replica_id=-1,
+            isolation_level=int(read_committed),
+            topics=[request.ListOffsetsTopic(name=name, partitions=its) for name, its in by_topic.items()],
+        )
+        found: dict[TopicPartition, int] = {}
+        for place, item in (
+            (TopicPartition(topic.name, it.partition_index), it)
+            for topic in answer.topics
+            for it in topic.partitions
+        ):
+            code = int(item.error_code)
+            if not code:
+                found[place] = int(item.offset)
+                continue
             # If the leader does not know the topic, it may only lag behind.
             if code != Code.UNKNOWN_TOPIC_OR_PARTITION and not repeats(Request.LOOK_UP, code):
-                doing = f"the question for offsets of {topic}-{partition}"
+                doing = f"the question for offsets of {place.topic}-{place.partition}"
                 raise error_for(code, doing, self.settings.alias)
-            self.forget_leader(topic, partition)
+            self.forget_leader(*place)
         return found
 
     def _ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:
