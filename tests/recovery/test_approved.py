@@ -39,9 +39,10 @@ def fail_over(
     driver: str = "failover__A__B/monday",
     cost: str = "nothing is lost",
     only: Sequence[str] = (),
+    rejected: bool = False,
 ) -> FailoverReport:
     tools = Tools(SimpleNamespace, lambda _: Answer.NOBODY, lambda _: None, Seal("mm2.properties", "sha"))
-    approval = Approval(by, at_risk, ended, driver, cost)
+    approval = Approval(by, ended, driver, cost, at_risk, rejected=rejected)
     return approved.run(world.flow, world.clusters, mode, approval, tools, map(StepName, only))
 
 
@@ -173,6 +174,8 @@ def in_tasks(world: World, *tasks: str, mode: Mode = Mode.PLANNED, by: str = "jo
 
 UP_TO_THE_GATE = ("begin", "fence-producers", "drain", "groups", "audit")
 PROMOTE = [it.value for it in names_of(Mode.PLANNED)][:9]
+PROMOTE_WITHOUT = [it.value for it in names_of(Mode.SOURCE_DEAD)][:7]
+NOW = int(time.time() * 1000)
 
 
 def test_tasks_walk_a_failover_step_by_step(world: World) -> None:
@@ -214,6 +217,74 @@ def test_what_is_missing_stands_in_the_question(world: World) -> None:
     world.clusters.source.append(ORDERS, key=b"k", value=b"late", timestamp=1)
     asked = in_tasks(world, "approve")
     assert "1 records are not on B now" == asked.cost
+
+
+class TestTheAnswerInTheLedger:
+    """A task notes what a person has said, and by whose name; the tasks behind it ask the ledger, nobody else."""
+
+    def asked(self, world: World, mode: Mode = Mode.PLANNED) -> FailoverReport:
+        steps = (
+            (*UP_TO_THE_GATE, "gate approve") if mode is Mode.PLANNED else ("begin", "loss", "gate approve")
+        )
+        return in_tasks(world, *steps, mode=mode, by="admin")
+
+    def test_promotes_by_the_name_of_who_gave_it(self, world: World):
+        """And none is promoted without it, or by what was said to another run of the Dag."""
+        cost = self.asked(world).cost
+        with pytest.raises(TerminalError, match="nobody has approved") as caught:
+            fail_over(world, by="", cost="", only=PROMOTE)
+        assert "not-approved" == caught.value.code
+        assert State.WAITING is fail_over(world, cost=cost, only=["approve"]).state
+        with pytest.raises(TerminalError, match="nobody has approved"):
+            fail_over(world, by="", cost="", only=PROMOTE, driver="failover__A__B/tuesday")
+        report = fail_over(world, by="", cost="", only=PROMOTE)
+        assert (State.PROMOTED, "ann") == (report.state, report.by)
+        (run,) = read_ledger(world.flow, world.clusters.target).recoveries
+        assert ("ann", True, cost) == (run.answered.by, run.answered.yes, run.answered.cost)
+        assert "by Airflow, run failover__A__B/monday" == run.answered.known_by
+
+    def test_counts_for_nothing_once_the_question_is_another(self, world: World):
+        """The record that came since is asked about anew: also a second try of the promotion is refused."""
+        cost = self.asked(world).cost
+        fail_over(world, cost=cost, only=["approve"])
+        yes = Accepted("audit-equal", "", "known", "me", "a login", NOW, NOW + 60_000, 3)
+        write_ledger(world.flow, world.clusters.target, [yes])
+        report = fail_over(world, by="", cost="", only=PROMOTE)
+        assert "ann has approved `nothing is lost`" in next(
+            it.message for it in report.steps if it.state.value == "failed"
+        )
+        with pytest.raises(TerminalError, match="nobody has approved what is known now"):
+            fail_over(world, by="", cost="", only=PROMOTE)
+
+    def test_a_no_is_no_yes(self, world: World):
+        """Whatever an XCom says."""
+        cost = self.asked(world).cost
+        assert State.REFUSED is fail_over(world, cost=cost, only=["approve"], rejected=True).state
+        (run,) = read_ledger(world.flow, world.clusters.target).recoveries
+        assert ("ann", False) == (run.answered.by, run.answered.yes)
+        with pytest.raises(TerminalError, match="nobody has approved"):
+            fail_over(world, by="", cost="", only=PROMOTE)
+
+    def test_without_the_source_it_covers_the_loss_that_was_shown(self, world: World):
+        """Its number is in the ledger, too."""
+        world.write(4)
+        publish.run(world.flow, world.clusters, "cycle", None, 1)
+        world.lose_source()
+        asked = self.asked(world, Mode.SOURCE_DEAD)
+        fail_over(world, Mode.SOURCE_DEAD, 4, cost=asked.cost, only=["approve"])
+        (run,) = read_ledger(world.flow, world.clusters.target).recoveries
+        assert 4 == run.answered.known
+        report = fail_over(world, Mode.SOURCE_DEAD, by="", cost="", only=PROMOTE_WITHOUT)
+        assert (State.PROMOTED, "ann") == (report.state, report.by)
+
+    def test_an_approver_has_to_give_it(self, world: World):
+        """Others are told who may, and nothing is noted."""
+        cost = self.asked(world).cost
+        world.flow = replace(world.flow, failover=replace(world.flow.failover, approvers=("eve",)))
+        report = fail_over(world, cost=cost, only=["approve"])
+        assert "ann may not say yes" in next(it.message for it in report.steps if it.state.value == "failed")
+        (run,) = read_ledger(world.flow, world.clusters.target).recoveries
+        assert run.answered is None
 
 
 class TestWhatADryRunShowed:

@@ -42,13 +42,13 @@ def approval_of(world: BothWays, driver: str = MONDAY) -> Approval:
     """What a person approves who looks now."""
     ledger = world.ledger(world.there)
     assert ledger.present_failover is not None
-    return Approval("ann", ledger.present_failover.run, last_turned_back(ledger), None, driver, NOTHING)
+    return Approval("ann", last_turned_back(ledger), driver, NOTHING, failover=ledger.present_failover.run)
 
 
-def go_home(world: BothWays, approval: Approval, *only: StepName) -> FailbackReport:
+def go_home(world: BothWays, approval: Approval, *only: StepName, tail: Tail | None = None) -> FailbackReport:
     there, back = (Way(it, world.clusters(it, watched=True)) for it in (world.there, world.back))
     tools, read = world.tools(Answer.NOBODY), partial(world.read, world.there)
-    return home.run_approved(there, back, approval, tools, read, only)
+    return home.run_approved(there, back, approval, tools, read, only, tail=tail)
 
 
 def phase(world: BothWays) -> FlowPhase:
@@ -173,8 +173,21 @@ def test_what_was_chosen_for_the_tail_is_done(world: BothWays) -> None:
     world.a.acls = kept
     report = go_home(world, approval_of(world))
     assert (State.WAITING, FlowPhase.FAILING_BACK) == (report.state, phase(world))
-    chosen = replace(approval_of(world, "failback__A__B/tuesday"), tail=Tail.KEEP)
-    assert State.FOLLOWING is go_home(world, chosen).state
+    chosen = approval_of(world, "failback__A__B/tuesday")
+    assert State.FOLLOWING is go_home(world, chosen, tail=Tail.KEEP).state
+
+
+def test_the_answer_in_the_ledger_brings_clients_home(world: BothWays) -> None:
+    """It is noted by a task of its own, before the source is promoted by it."""
+    given = approval_of(world)
+    names = [it.name for it in home.HOME]
+    go_home(world, replace(given, by="admin", cost=""), *names[: names.index(StepName.APPROVE)])
+    nameless = replace(given, by="", cost="")
+    with pytest.raises(TerminalError, match="nobody has approved"):
+        go_home(world, nameless)
+    assert State.WAITING is go_home(world, given, StepName.APPROVE).state
+    report = go_home(world, nameless)
+    assert (State.FOLLOWING, "ann") == (report.state, report.by)
 
 
 def test_tasks_walk_the_way_home_step_by_step(world: BothWays) -> None:

@@ -32,6 +32,7 @@ WALKED: Mapping[str, tuple[str, ...]] = {
     "audit": ("audit",),
     "loss": ("loss",),
     "gate": ("gate", "approve"),
+    "approve": ("approve",),
     "follow": ("schemas", "follow"),
     "switch_clients": ("schemas", "switch-clients"),
     "canary": ("canary",),
@@ -79,9 +80,12 @@ def who(run: Any) -> str:
     return getattr(run, "triggering_user_name", None) or "airflow"
 
 
-def request_of(task: str, flow: FlowSettings, context: Any) -> FailoverRequest | FailbackRequest:
+def request_of(
+    task: str, flow: FlowSettings, context: Any, answer: Mapping[str, Any] | None = None
+) -> FailoverRequest | FailbackRequest:
     """Return what a task does of a failover, or of the way home, and for whom.
 
+    The task `approve` notes the `answer` that Airflow has of a person; the tasks behind it find it in the ledger.
     Raises as `steps_of` and `approver`, and AirflowSkipException if the form asks for no way home.
     """
     from twinlog.spark.request import FailbackRequest, FailoverRequest
@@ -91,15 +95,20 @@ def request_of(task: str, flow: FlowSettings, context: Any) -> FailoverRequest |
     if home and not goes_home(params):
         raise AirflowSkipException("not asked for: clients stay where they are")
     mode = FAILBACK if home else params["mode"]
-    approved, seen = task not in ASKED, pull(task_ids="preview")
+    seen, by = pull(task_ids="preview"), who(run) if task in ASKED else ""
+    if answer is not None:
+        by = answered_by(answer)
+    elif not by:
+        approver(pull(task_ids="approve"))
     asked: dict[str, Any] = {
         "config": configuration_path(),
         "flow": flow.name,
         "only": steps_of(task, mode),
-        "by": approver(pull(task_ids="approve")) if approved else who(run),
+        "by": by,
         "driver": driver_of(run),
         "found": pull(task_ids="promote") if task == "report" else {},
-        **((pull(task_ids="gate", key=ASKED_KEY) if approved else None) or {}),
+        "rejected": answer is not None and NO in answer["chosen_options"],
+        **((pull(task_ids="gate", key=ASKED_KEY) if answer is not None else None) or {}),
     }
     if not home:
         return FailoverRequest(**asked, mode=params["mode"], last_ended=seen["last_ended"])
@@ -181,7 +190,7 @@ def unfinished(task: str, outcome: Json) -> Exception | None:
     go_on = "clear this task to go on"
     if home:
         go_on += ", or trigger the Dag again to choose otherwise"
-    return _unfinished(outcome, what, go_on, back, there=over or task in ASKED)
+    return _unfinished(outcome, what, go_on, back, there=over or task in {*ASKED, "approve"})
 
 
 def not_saved(outcome: Json) -> TerminalError | TransientError | None:

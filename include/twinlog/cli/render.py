@@ -323,6 +323,6 @@ def login() -> str:
 
 def person() -> Person:
     """Return the person at this terminal, and that nobody has proved who it is."""
-    from twinlog.gate.accepting import Person
+    from twinlog.gate.accepting import Person, login_on
 
-    return Person(login(), f"login on {socket.gethostname()}, not authenticated")
+    return Person(login(), login_on(socket.gethostname()))

@@ -7,15 +7,17 @@ abort, and it does not cover a loss that is larger than the one that was shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FencedError, TerminalError
-from twinlog.formats.ledger.recovery import RunState
+from twinlog.formats.ledger.records import FlowPhase
+from twinlog.formats.ledger.recovery import RecoveryRun, RunState
 from twinlog.gate.accepting import Person, accept, all_of, keep_shown, require_approver, shown_as
 from twinlog.jsonable import Json
 from twinlog.judge.check import Mode
@@ -27,6 +29,7 @@ from twinlog.recovery.reverse import as_noted
 from twinlog.recovery.steps.ending import AGAIN
 from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.world import Answer, Request, Tools
+from twinlog.recovery.transitions import way_home
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -36,17 +39,54 @@ ACCEPTED_FOR_MS = 8 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Tell who approved, and what was shown: records known to be lost, and the last failover that was taken back.
+    """Tell who answered, and what was shown: what a yes would cost, and the last run that had been taken back.
 
-    `driver` names what was approved, such as a Dag run: every try of it works for the same failover.  `cost` is what
-    was approved; "" if that is still to be asked.
+    `driver` names what was approved, such as a Dag run: every try of it works for the same run.  Without `by` the
+    answer is the one in the ledger that was given to that.  `cost` is "" if that is still to be asked.  `known` records
+    were known to be lost, `failover` is the one from which a way home comes back.
     """
 
     by: str
-    known: int
-    last_ended: str
-    driver: str
+    last_ended: str = ""
+    driver: str = ""
     cost: str = ""
+    known: int = 0
+    failover: str = ""
+    rejected: bool = False
+
+    def of_ledger(self, ledger: Ledger) -> Approval:
+        """Return the answer that is to be found in the ledger.  Raises TerminalError `not-approved` without a yes."""
+        if self.by:
+            return self
+        run = ledger.present_recovery or way_home(ledger)
+        said = run.answered if run is not None else None
+        if said is None or not said.yes or said.driver != self.driver:
+            raise TerminalError(
+                "nobody has approved what is known now",
+                hint="clear the tasks `gate` and `approve`: that asks anew",
+                code="not-approved",
+            )
+        return replace(self, by=said.by, cost=said.cost, known=said.known)
+
+    def giving(self, tools: Tools, require_shown: Callable[[], None] | None = None) -> Tools:
+        """Return tools that give this answer; a yes is to the same cost, or to what `require_shown` lets pass."""
+
+        def approve(question: str) -> Answer:
+            if self.rejected or not self.cost:
+                return Answer.NO if self.rejected else tools.approve(question)
+            if require_shown is not None:
+                require_shown()
+            return Answer.YES
+
+        same = self.cost if self.driver and require_shown is None and not self.rejected else ""
+        return replace(tools, approve=approve, agreed=same)
+
+    def ended(self, ledger: Ledger) -> RecoveryRun | None:
+        """Return the run that an earlier try has ended, if the flow's state is still that of its end.  Pure."""
+        run = ledger.present_recovery
+        if run is None or not run.cleared or run.failover != self.failover:
+            return None
+        return run if Actor(run.by, run.holder).works_for(self.driver) else None
 
 
 def last_ended(ledger: Ledger) -> str:
@@ -74,7 +114,7 @@ def accepting(
     shown, now_ms = shown_as(flow, target, seen, mode.value), clock.now_ms()
     require_approver(flow, person.by)
     accept(flow, target, all_of(shown, person, reason, now_ms + ACCEPTED_FOR_MS, now_ms))
-    return Approval(person.by, shown.lost or 0, shown.last_ended, "", cost=f"as {seen} showed")
+    return Approval(person.by, shown.last_ended, cost=f"as {seen} showed", known=shown.lost or 0)
 
 
 def run(
@@ -92,32 +132,21 @@ def run(
     others, and `relieved` if another process has taken over: a second try would take it back from a person.
     """
     flow = as_noted(flow, clusters.target)
-    if last_ended(read_ledger(flow, clusters.target)) != approval.last_ended:
+    ledger = read_ledger(flow, clusters.target)
+    if last_ended(ledger) != approval.last_ended:
         raise TerminalError(
-            f"{flow.name}: a failover was taken back after {approval.by} had approved",
+            f"{flow.name}: a failover was taken back after {approval.by or 'somebody'} had approved",
             hint=AGAIN,
             code="approval-expired",
         )
-
-    def approve(question: str) -> Answer:
-        if not approval.cost:
-            return tools.approve(question)
-        if mode is Mode.SOURCE_DEAD:
-            _require_shown(flow, clusters, approval)
-        return Answer.YES
-
-    # A Dag's question named the cost; a dry run is accepted by its numbers.
-    agreed = approval.cost if mode is Mode.PLANNED and approval.driver else ""
-
+    if ledger.phase is FlowPhase.PROMOTED and (over := approval.ended(ledger)) is not None:
+        return failover.report_of(flow, over)
+    approval = approval.of_ledger(ledger)
+    lost = mode is Mode.SOURCE_DEAD or not approval.driver  # a dry run is accepted by its numbers
+    shown = partial(_require_shown, flow, clusters, approval) if lost else None
     asked = Request(approval.by, mode, driver=approval.driver, only=frozenset(only), found=found or {})
-    try:
-        with relieved_for_good():
-            return failover.run(flow, clusters, asked, replace(tools, approve=approve, agreed=agreed))
-    except TerminalError as error:
-        ended = read_ledger(flow, clusters.target).present_recovery if error.code == "promoted" else None
-        if ended is None or not (ended.cleared and Actor(ended.by, ended.holder).works_for(approval.driver)):
-            raise
-        return failover.report_of(flow, ended)
+    with relieved_for_good():
+        return failover.run(flow, clusters, asked, approval.giving(tools, shown))
 
 
 @contextmanager

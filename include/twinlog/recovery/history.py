@@ -178,7 +178,7 @@ def what_next(flow: FlowSettings, ledger: Ledger) -> str:
         return _next_once_promoted(flow, kept)
     if ledger.phase is FlowPhase.PAUSED:
         handed_over = ledger.flow_state is not None and ledger.flow_state.handed_over
-        return f"`twinlog {'takeover' if handed_over else 'resume'} {named}` lets it go on"
+        return f"`twinlog {'migrate takeover' if handed_over else 'resume'} {named}` lets it go on"
     return f"`twinlog failover --mode planned --dry-run {named}` shows what a failover would do"
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, RunState, StepState
+from twinlog.gate.accepting import login_on
 from twinlog.procedure import Step, StepName, World
 
 
@@ -59,6 +60,11 @@ class Actor:
     holder: str
     host: str = ""
     driver: str = ""
+
+    @property
+    def known_by(self) -> str:
+        """Say how the person is known."""
+        return f"by Airflow, run {self.driver}" if self.driver else login_on(self.host)
 
     def works_for(self, driver: str) -> bool:
         """Say whether the process is one of those of `driver`."""

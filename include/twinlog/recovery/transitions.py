@@ -28,6 +28,7 @@ from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.recovery import (
     FAILBACK,
+    Answered,
     DeniedWrite,
     JournalEntry,
     RecoveryRun,
@@ -137,10 +138,20 @@ def forgotten_for_one(ledger: Ledger) -> tuple[RecoveryRun, ...]:
     return ledger.recoveries[: 1 - MOST_RUNS]
 
 
-def note(flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry) -> Move:
-    """Add an entry to the journal.  Raises FencedError `relieved` if another process goes on with the run."""
-    run = require_held(flow, ledger, actor, run_name)
-    return Move(with_entry(run, entry))
+def note(
+    flow: str,
+    ledger: Ledger,
+    actor: Actor,
+    run_name: str,
+    entry: JournalEntry,
+    answered: Answered | None = None,
+) -> Move:
+    """Add an entry to the journal, that of the question with its answer.
+
+    Raises FencedError `relieved` if another process goes on with the run.
+    """
+    run = with_entry(require_held(flow, ledger, actor, run_name), entry)
+    return Move(replace(run, answered=answered) if entry.step == StepName.APPROVE else run)
 
 
 def deny(flow: str, ledger: Ledger, actor: Actor, run_name: str, denied: tuple[DeniedWrite, ...]) -> Move:
@@ -343,7 +354,7 @@ def refuse_paused(flow: str, ledger: Ledger) -> None:
         return
     state = ledger.flow_state
     why = f" by {state.by}: {state.reason}" if state else ""
-    back = "takeover" if state is not None and state.handed_over else "resume"
+    back = "migrate takeover" if state is not None and state.handed_over else "resume"
     raise TerminalError(
         f"{flow} is paused{why}",
         hint=f"`twinlog {back}` first: what is left has to be copied",

@@ -69,7 +69,8 @@ class DataRulesRequest:
 class FailoverRequest:
     """Do the steps `only` of a failover for the person `by`, all that are left if it is empty.
 
-    `cost` is what that person has approved, "" if nobody has yet; it said that `known` records are lost.
+    `cost` is what that person has answered to, "" if nobody has yet; it said that `known` records are lost.  Without
+    `by` the ledger names the person, and the answer.
     `last_ended` is the newest failover that had been taken back when it began.  `driver` names what it is for: whatever
     goes on with it has the same.  `found` is for the evidence.
     """
@@ -83,6 +84,7 @@ class FailoverRequest:
     only: tuple[str, ...] = ()
     known: int = 0
     cost: str = ""
+    rejected: bool = False
     last_ended: str = ""
     driver: str = "failover"
     found: dict[str, Any] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class FailbackRequest:
     driver: str = "failback"
     only: tuple[str, ...] = ()
     cost: str = ""
+    rejected: bool = False
     found: dict[str, Any] = field(default_factory=dict)
 
 

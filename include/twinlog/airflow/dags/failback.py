@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG, TriggerRule, chain
 
 from twinlog.airflow.assets import WENT_HOME
 from twinlog.airflow.dags.common import calls, dag_by_hand
 from twinlog.airflow.form import CHOSEN, CHOSEN_SOURCE
-from twinlog.airflow.operators.recovery import walking
+from twinlog.airflow.operators.recovery import asking, walking
 from twinlog.airflow.tasks import failback as tasks
-from twinlog.airflow.tasks.failover import IF_REJECTED, OPTIONS
 from twinlog.airflow.tasks.failover import rejected as take_back
 from twinlog.config.flow.settings import FlowSettings
 
@@ -36,18 +34,11 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
     """Return the Dag."""
     what = "After a failover: save what the source alone has, and bring clients home to it"
     with dag_by_hand(dag_id, flows, tasks.PARAMS, what, TEXT) as dag:
-        # An ApprovalOperator keeps no answer that is a no.
-        approve = HITLOperator(
-            task_id="approve",
-            options=OPTIONS,
-            subject=CHOSEN
+        approve = asking(
+            CHOSEN
             + "{{ ': bring clients home to ' if params.home else ': save what ' }}"
             + CHOSEN_SOURCE
             + "{{ '?' if params.home else ' alone has?' }}",
-            # Cells are escaped, or it is a block of code, whatever names on the clusters hold.
-            body="{{ ti.xcom_pull(task_ids='gate', key='note') }}",
-            params=IF_REJECTED,
-            doc_md="Wait for a person, who sees the facts.",
         )
 
         before = (

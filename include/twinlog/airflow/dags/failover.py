@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG, TriggerRule, chain
 
 from twinlog.airflow.assets import FAILED_OVER
 from twinlog.airflow.dags.common import calls, dag_by_hand
 from twinlog.airflow.form import CHOSEN, CHOSEN_TARGET
-from twinlog.airflow.operators.recovery import walking
+from twinlog.airflow.operators.recovery import asking, walking
 from twinlog.airflow.tasks import failover as tasks
 from twinlog.config.flow.settings import FlowSettings
 
@@ -33,16 +32,7 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
     """Return the Dag."""
     what = "Promote the target of a flow: clients of its source are to work there"
     with dag_by_hand(dag_id, flows, tasks.PARAMS, what, TEXT) as dag:
-        # An ApprovalOperator keeps no answer that is a no.
-        approve = HITLOperator(
-            task_id="approve",
-            options=tasks.OPTIONS,
-            subject=f"{CHOSEN}: promote {CHOSEN_TARGET}?",
-            # A table whose cells are escaped, whatever names on the clusters hold.
-            body="{{ ti.xcom_pull(task_ids='gate', key='note') }}",
-            params=tasks.IF_REJECTED,
-            doc_md="Wait for a person, who sees the facts.",
-        )
+        approve = asking(f"{CHOSEN}: promote {CHOSEN_TARGET}?")
 
         promote = walking("promote", "Prove all once more, and promote the target.", on_spark=True)
         planned = (

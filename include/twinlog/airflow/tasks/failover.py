@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
@@ -55,8 +55,6 @@ IF_REJECTED = {
     )
 }
 """The form of the question."""
-
-OPTIONS = [recovery.YES, recovery.NO]
 
 
 def preview(flow_name: str) -> Json:
@@ -171,8 +169,12 @@ def _largest(name: str, counts: Iterable[tuple[int, str]]) -> Iterator[tuple[str
     yield from ((name, f"{count:,} of {place}") for count, place in sorted(counts, reverse=True) if count)
 
 
-def walk(task: str, flow_name: str) -> FailoverReport | FailbackReport:
+def walk(
+    task: str, flow_name: str, answer: Mapping[str, Any] | None = None
+) -> FailoverReport | FailbackReport:
     """Do a task's part of a failover, or of the way home, in this process: nothing is copied.
+
+    `answer` is the one to the question, for the task that notes it.
 
     Raises as `request_of`, and the error that the report amounts to, after it is kept.
     """
@@ -181,14 +183,15 @@ def walk(task: str, flow_name: str) -> FailoverReport | FailbackReport:
 
     context = get_current_context()
     configuration, flow = configured(flow_name)
-    request = recovery.request_of(task, flow, context)
+    request = recovery.request_of(task, flow, context, answer)
     found: FailoverReport | FailbackReport
     if request.step == "failover":
         found = failover.run(configuration, flow, request, ALONE, lambda _: None)
     else:
         found = failover.run_home(configuration, flow, request, ALONE, lambda _: None)
-    context["ti"].xcom_push("return_value", shortened(found.document, recovery.WHOLE))
-    if (failure := recovery.unfinished(task, found.told)) is not None:
+    if answer is None:
+        context["ti"].xcom_push("return_value", shortened(found.document, recovery.WHOLE))
+    if not request.rejected and (failure := recovery.unfinished(task, found.told)) is not None:
         raise failure
     return found
 
@@ -207,6 +210,15 @@ def ask(flow_name: str) -> None:
     ti.xcom_push(NOTE_KEY, table(told, WHOLE))
     known = {"known": at_risk(found.topics).least} if isinstance(found, FailoverReport) else {}
     ti.xcom_push(recovery.ASKED_KEY, {"cost": found.cost, **known})
+
+
+def answered(flow_name: str, answer: Mapping[str, Any]) -> None:
+    """Note in the ledger what a person has answered, if it was about a failover or the way home.
+
+    Raises as `walk`, above all `approval-expired` if a yes would cost something else now.
+    """
+    if get_current_context()["params"].get("home", True):
+        walk("approve", flow_name, answer)
 
 
 def _accepted(flow: FlowSettings) -> list[tuple[str, str]]:
@@ -230,6 +242,7 @@ def rejected(flow_name: str) -> Json:
     """
     from twinlog.recovery import abort
     from twinlog.recovery.reverse import opened_way_home
+    from twinlog.state.ledger import read_ledger
 
     context = get_current_context()
     answer = context["ti"].xcom_pull(task_ids="approve")
@@ -240,8 +253,12 @@ def rejected(flow_name: str) -> Json:
     if (answer.get("params_input") or {}).get(recovery.IF_REJECTED) == recovery.WAIT:
         return {"flow": flow_name, "state": "waiting"}
     configuration, flow = configured(flow_name)
-    by, reason = recovery.answered_by(answer), "rejected in Airflow"
+    driver, reason = recovery.driver_of(context["dag_run"]), "rejected in Airflow"
     with opened(flow) as clusters, opened_way_home(configuration, flow) as reverse:
+        said = (it.answered for it in reversed(read_ledger(flow, clusters.target).recoveries))
+        by = next((it.by for it in said if it is not None and not it.yes and it.driver == driver), "")
+        if not by:
+            raise AirflowSkipException("nobody has said no, by the ledger")
         ended = abort.run(flow, clusters, reverse, by=by, reason=reason)
     if ended.left:
         raise TerminalError(

@@ -66,6 +66,22 @@ class DeniedWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """What `by` has said to the question whether to promote, which named what a yes would `cost`.
+
+    `known` records were known to be lost then.  `known_by` says how the person is known.  `driver` names for what it
+    was asked, such as a Dag run: it counts for nothing else.
+    """
+
+    by: str
+    known_by: str
+    yes: bool
+    cost: str
+    known: int
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryRun(LedgerEntry):
     """One failover of the flow, or its way home from one, from its start by `by` to its end.
 
@@ -76,7 +92,8 @@ class RecoveryRun(LedgerEntry):
     `known` records were known to be lost with the source; `at_risk_records` were all of them.  Either is None if it is
     not known: what came after the last cycle is in no number.  `cleared` says that nothing is
     left to do after the promotion.  `evidence` is the file that tells of the run, `evidence_sha256` its digest.
-    `begun_as` is the mode it was begun in, once it was taken up again.
+    `begun_as` is the mode it was begun in, once it was taken up again.  `answered` is the answer to the question as it
+    was put last.
     `groups_at_ms`, `consistent_cut` and `untold` were ways to fail over in earlier releases (`left_way`).
 
     Of mode `failback` there are two runs of one name.  That of the promoted flow has the `failover` it comes back from,
@@ -122,6 +139,7 @@ class RecoveryRun(LedgerEntry):
 
     known: int | None = None
     begun_as: str = ""
+    answered: Answered | None = None
 
     @property
     def changed_mode(self) -> str:

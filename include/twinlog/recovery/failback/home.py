@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from twinlog import clock
 from twinlog.cluster.api import awaited
@@ -24,7 +24,7 @@ from twinlog.gate.accepting import require_approver
 from twinlog.jsonable import Json
 from twinlog.procedure import StepName
 from twinlog.recovery import homeward, transitions, walking
-from twinlog.recovery.approved import relieved_for_good
+from twinlog.recovery.approved import Approval, relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.journal import Journal, acting
@@ -34,7 +34,7 @@ from twinlog.recovery.procedure import Actor, Tail, says_yes
 from twinlog.recovery.report import FailbackReport, State
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.ending import AGAIN
-from twinlog.recovery.steps.world import Answer, Request, Tools, World
+from twinlog.recovery.steps.world import Request, Tools, World
 from twinlog.recovery.transitions import way_home
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger, require_own
 from twinlog.topics.discovery import DiscoveredTopic
@@ -151,22 +151,6 @@ def _preview(world: World, under_way: RecoveryRun | None) -> FailbackReport:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """Tell who approved, what becomes of the tail, and what was shown: the failover, and the last turning back.
-
-    `driver` names what was approved, such as a Dag run: every try of it works for the same way home.  `cost` is what
-    was approved, "" if that is still to be asked.
-    """
-
-    by: str
-    failover: str
-    last_turned_back: str
-    tail: Tail | None
-    driver: str
-    cost: str = ""
-
-
 def last_turned_back(ledger: Ledger) -> str:
     """Return the newest way home that was given up; "" if there is none.  Pure."""
     over = [
@@ -185,42 +169,33 @@ def run_approved(
     read: Read,
     only: Iterable[StepName] = (),
     found: Json | None = None,
+    tail: Tail | None = None,
 ) -> FailbackReport:
     """Bring the flow `there` home as `run` does, or tell of a way home that an earlier try has ended.
 
-    Raises TerminalError `approval-expired` if the flow was failed over anew, or a person has turned back since, and
-    `relieved` if another process has taken over: a second try would take it back from a person.
+    Raises TerminalError `approval-expired` if the flow was failed over anew, or a person has turned back since,
+    `not-approved`, and `relieved` if another process has taken over: a second try would take it back from a person.
     """
-    flow, target = there.flow, there.clusters.target
-    ledger = read_ledger(flow, target)
-    if (ended := _ended(ledger, approval)) is not None:
+    flow, ledger = there.flow, read_ledger(there.flow, there.clusters.target)
+    if (ended := approval.ended(ledger)) is not None:
         return home_steps.report_of(flow, ledger, ended)
     _require_valid(flow, ledger, approval)
+    approval = approval.of_ledger(ledger)
     asked = frozenset(only)
-    request = Request(approval.by, tail=approval.tail, driver=approval.driver, only=asked, found=found or {})
-    if approval.cost:
-        tools = replace(tools, approve=lambda _question: Answer.YES, agreed=approval.cost)
+    request = Request(approval.by, tail=tail, driver=approval.driver, only=asked, found=found or {})
     with relieved_for_good():
-        return run(there, back, request, tools, read)
-
-
-def _ended(ledger: Ledger, approval: Approval) -> RecoveryRun | None:
-    """Return the way home that an earlier try has ended, if the flow's state is still that of its end.  Pure."""
-    run = ledger.present_recovery
-    if run is None or run.mode != FAILBACK or run.failover != approval.failover or not run.cleared:
-        return None
-    return run if Actor(run.by, run.holder).works_for(approval.driver) else None
+        return run(there, back, request, approval.giving(tools), read)
 
 
 def _require_valid(flow: FlowSettings, ledger: Ledger, approval: Approval) -> None:
     """Raise TerminalError `approval-expired` if it is another failover to come home from, or a person turned back."""
     under_way, present = way_home(ledger), ledger.present_failover
     failover = under_way.failover if under_way is not None else present.run if present is not None else ""
-    if failover == approval.failover and last_turned_back(ledger) == approval.last_turned_back:
+    if failover == approval.failover and last_turned_back(ledger) == approval.last_ended:
         return
     what = "a way home was given up" if failover == approval.failover else "its state has changed"
     raise TerminalError(
-        f"{flow.name}: {what} after {approval.by} had approved",
+        f"{flow.name}: {what} after {approval.by or 'somebody'} had approved",
         hint=AGAIN,
         code="approval-expired",
         flow=flow.name,

@@ -50,9 +50,8 @@ def look_bring_home(there: World) -> str:
     if found is None:
         return text
     tail = why_tail(flow, found.only_on_source, there.request.tail)
-    text += (
-        f"; {found.least}{found.coming:,} records of {flow.target.alias} are not on {flow.source.alias} now"
-    )
+    coming = f"{found.least}{found.coming:,} records of {flow.target.alias}"
+    text += f"; {coming} are not on {flow.source.alias} now"
     return text + (f"; would wait: {tail}" if tail else "")
 
 

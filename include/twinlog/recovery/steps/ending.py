@@ -9,16 +9,16 @@ from twinlog import clock
 from twinlog.errors import TerminalError
 from twinlog.facts.recall import source_answers
 from twinlog.formats.ledger.accepted import Offence, covering
-from twinlog.formats.ledger.recovery import RecoveryRun
+from twinlog.formats.ledger.recovery import Answered, RecoveryRun
 from twinlog.gate import ask
-from twinlog.gate.accepting import to_accept
+from twinlog.gate.accepting import require_approver, to_accept
 from twinlog.gate.ask import GateRequest
 from twinlog.gate.record import keep, keep_run
 from twinlog.jsonable import to_json
 from twinlog.judge.check import Mode
 from twinlog.procedure import Outcome, Step, StepName, done, failed, skipped, waiting
 from twinlog.recovery import transitions
-from twinlog.recovery.report import skips
+from twinlog.recovery.report import at_risk, skips
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.forbidden import known_to_forbid, told
@@ -98,7 +98,7 @@ def approve(world: World) -> Outcome:
 def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     """Put the question to a person: a yes is to what it costs, after a no all `stays` as it is.
 
-    Raises TerminalError `approval-expired` if the yes was given beforehand, to another cost.
+    Raises TerminalError `approval-expired` if the yes was given beforehand, to another cost, and `no-approver`.
     """
     abort = f"twinlog recovery abort --flow '{world.flow.name}' --reason ..."
     world.cost, agreed, by = cost, world.tools.agreed, world.journal.actor.by
@@ -106,20 +106,17 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
         raise TerminalError(
             f"{by} has approved `{agreed}`, and now it is `{cost}`", hint=AGAIN, code="approval-expired"
         )
-    match world.tools.approve(question):
-        case Answer.YES:
-            return done(f"yes, by {_who(world)}; {cost}")
-        case Answer.NO:
-            return failed(f"no: {stays}; run it again, or `{abort}`", refused=True)
-    return waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
-
-
-def _who(world: World) -> str:
-    """Name who said yes, how the person is known, and whether others may not."""
-    actor = world.journal.actor
-    known = f"by Airflow, run {actor.driver}" if actor.driver else f"login on {actor.host}, not authenticated"
+    answer, actor = world.tools.approve(question), world.journal.actor
+    if answer is Answer.NOBODY:
+        return waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
+    yes, lost = answer is Answer.YES, at_risk(world.topics).least
+    if yes:
+        require_approver(world.flow, by)
+    world.answered = Answered(by, actor.known_by, yes, cost, lost, actor.driver)
+    if not yes:
+        return failed(f"no: {stays}; run it again, or `{abort}`", refused=True)
     anybody = "" if world.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
-    return f"{actor.by} ({known}{anybody})"
+    return done(f"yes, by {by} ({actor.known_by}{anybody}); {cost}")
 
 
 def promote(world: World) -> Outcome:

@@ -13,7 +13,7 @@ from twinlog.audit.lane import AuditRunner, LocalAuditRunner
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.copy import LaneRunner
-from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, StepState, TailExported
+from twinlog.formats.ledger.recovery import Answered, JournalEntry, RecoveryRun, StepState, TailExported
 from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import Observed
 from twinlog.gate.evidence import Seal
@@ -100,9 +100,9 @@ class World:
     save, comes back, `read` reads what one side alone has, `homeward` is the flow that would bring it home.
 
     `proved_drained` says that in this process every record of the source was seen on the target, after the producers
-    had stopped; `shut` are the topics to which the source let nobody write then.  `cost` is what a yes costs, `seen`
-    what a dry run has read of both clusters, `forbidding` the checks that it found to fail.  `apart` is what each side
-    alone has, `exported` and `files` where it was saved.
+    had stopped; `shut` are the topics to which the source let nobody write then.  `cost` is what a yes costs,
+    `answered` what was said to that, `seen` what a dry run has read of both clusters, `forbidding` the checks that it
+    found to fail.  `apart` is what each side alone has, `exported` and `files` where it was saved.
     """
 
     flow: FlowSettings
@@ -124,6 +124,7 @@ class World:
     shut: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     cost: str = ""
+    answered: Answered | None = None
     seen: Observed | None = None
     forbidding: tuple[GateCheck, ...] = ()
     apart: Divergence | None = None

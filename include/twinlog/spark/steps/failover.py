@@ -35,7 +35,14 @@ def run(
     configuration: Configuration, flow: FlowSettings, request: FailoverRequest, master: str, on_start: OnStart
 ) -> FailoverReport:
     """Fail over, or do some steps of it; a session is opened once there is something to copy, or to audit."""
-    approval = Approval(request.by, request.known, request.last_ended, request.driver, request.cost)
+    approval = Approval(
+        request.by,
+        request.last_ended,
+        request.driver,
+        request.cost,
+        request.known,
+        rejected=request.rejected,
+    )
     only = map(StepName, request.only)
     with (
         open_clusters(flow) as clusters,
@@ -52,8 +59,13 @@ def run_home(
     back = way_home(configuration, flow)
     require_safe_way(master, (back.transforms,))  # it copies, too, between the same clusters
     tail = Tail(request.tail) if request.tail is not None else None
-    approval = home.Approval(
-        request.by, request.failover, request.last_turned_back, tail, request.driver, request.cost
+    approval = Approval(
+        request.by,
+        request.last_turned_back,
+        request.driver,
+        request.cost,
+        failover=request.failover,
+        rejected=request.rejected,
     )
     only = map(StepName, request.only)
     with (
@@ -63,7 +75,7 @@ def run_home(
         opened_tools(configuration, flow, master, on_start) as tools,
     ):
         ways = Way(flow, clusters), Way(back, reversed_ones)
-        return home.run_approved(*ways, approval, tools, read, only, request.found)
+        return home.run_approved(*ways, approval, tools, read, only, request.found, tail)
 
 
 @contextmanager
