@@ -145,7 +145,9 @@ def _preview(world: World, under_way: RecoveryRun | None) -> FailbackReport:
     return replace(
         failback.report_of(world),
         state=State.FAILED if stopped is not None else state,
-        groups=tuple(replace(it, downstream_offset=None, again=None) for it in world.back.groups),
+        groups=tuple(
+            replace(it, downstream_offset=None, again=None, skipped=None) for it in world.back.groups
+        ),
         next=f"{again} goes home" if under_way is None else f"{again} goes on with {under_way.run}",
         exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
     )

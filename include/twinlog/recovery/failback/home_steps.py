@@ -61,6 +61,20 @@ def look_drain(there: World) -> str:
     return f"{found.least}{found.coming:,} records are not on {there.flow.source.alias} now" if found else ""
 
 
+def are_home(there: World) -> bool:
+    """Say whether records have come home in this run: before, no map tells of them, and no group has a place."""
+    run = there.noted
+    return run is not None and any(
+        it.step == StepName.BRING_HOME and it.state is StepState.DONE for it in run.journal
+    )
+
+
+def look_groups(there: World) -> str:
+    """Say where groups stand, and where they would go on once there is a place for them."""
+    told = planned.look_groups(there.back)
+    return told if are_home(there) else f"{told.partition(';')[0]}, to be placed once records are home"
+
+
 def begin(there: World) -> RecoveryRun:
     """Take the run; if A is not promoted yet, take the reverse flow too.  Raises as the moves."""
     back = there.back
@@ -326,7 +340,7 @@ HOME: tuple[Step[World], ...] = (
         "nothing is written to B any more",
         "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
         lambda it: planned.fence_producers(it.back, it),
-        lambda it: planned.look_fence(it.back),
+        lambda it: planned.look_fence(it.back, f"what was written to {it.flow.target.alias} since"),
         undo=lambda it, run: still_denied(it.clusters.target, it.journal, run),
     ),
     Step(
@@ -343,7 +357,7 @@ HOME: tuple[Step[World], ...] = (
         "every group exactly placed",
         "a group is active on A, or still reads on B: stop it and run it again",
         lambda it: planned.place_groups(it.back),
-        lambda it: planned.look_groups(it.back),
+        look_groups,
     ),
     Step(
         StepName.AUDIT,
@@ -358,7 +372,7 @@ HOME: tuple[Step[World], ...] = (
         "ready",
         "do what the check says, or accept it (`twinlog accept --flow 'B->A'`), and run it again",
         lambda it: ending.ask_gate(it.back),
-        lambda it: ending.look_gate(it.back),
+        lambda it: ending.look_gate(it.back, () if are_home(it) else ("map-known",)),
     ),
     Step(
         StepName.APPROVE,

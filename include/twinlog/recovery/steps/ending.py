@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import replace
 
 from twinlog import clock
@@ -52,14 +53,18 @@ def ask_gate(world: World) -> Outcome:
     return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}{way}", refused=True)
 
 
-def look_gate(world: World) -> str:
-    """Say what forbids the failover already; "" if nothing is known to, or the flow is promoted."""
+def look_gate(world: World, mended: Collection[str] = ()) -> str:
+    """Say what forbids the failover already; "" if nothing is known to, or the flow is promoted.
+
+    The checks `mended` are made to hold by a step that is still to come.
+    """
     flow, clusters = world.flow, world.clusters
     ledger = read_ledger(flow, clusters.target)
     if transitions.open_run(ledger) is None and ledger.phase.out_of_service:
         return ""
     if world.mode is Mode.PLANNED:
-        world.forbidding = known_to_forbid(flow, clusters, world.seen)
+        found = known_to_forbid(flow, clusters, world.seen)
+        world.forbidding = tuple(it for it in found if it.name not in mended)
         why = told(world.forbidding)
         return f"says no already, before producers are stopped: {why}" if why else ""
     result = ask.run(flow, clusters, GateRequest(world.mode)).result

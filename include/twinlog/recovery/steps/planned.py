@@ -365,14 +365,18 @@ def _group_moved(world: World, rows: Sequence[GroupPartitionRow]) -> str:
     return f"{more}, more than before" if more else ""
 
 
-def look_fence(world: World) -> str:
-    """Say what would be copied and denied; what was seen, and is not on the target, is in the world then."""
+def look_fence(world: World, copied: str = "") -> str:
+    """Say what would be copied and denied; what was seen, and is not on the target, is in the world then.
+
+    `copied` says what is left to copy, if a step before this one brings the rest.
+    """
     flow, clusters = world.flow, world.clusters
     snapshot = FlowSnapshot(flow, clusters)
     world.seen = see(snapshot)
     world.topics = partitions_at_risk(world.seen.facts)
-    most = "least" if at_risk(world.topics).doubt else "most"
-    plan = ranges.run(flow, clusters, snapshot=snapshot)
+    if not copied:
+        most = "least" if at_risk(world.topics).doubt else "most"
+        copied = f"at {most} {ranges.run(flow, clusters, snapshot=snapshot).records:,} records"
     denials = plan_denials(flow, clusters.source)
     unnamed = sum(it.keeps_rest for it in denials.new)
     not_named = (
@@ -383,7 +387,7 @@ def look_fence(world: World) -> str:
         if denials.new
         else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
     )
-    return f"would copy at {most} {plan.records:,} records, then {denied}, and watch for {flow.gate.fence_seconds} s"
+    return f"would copy {copied}, then {denied}, and watch for {flow.gate.fence_seconds} s"
 
 
 def look_groups(world: World) -> str:
