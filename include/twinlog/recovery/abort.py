@@ -184,7 +184,7 @@ def _end_without_target(world: World, reverse: Way | None, reason: str) -> Recov
     promoted without the target, and errors of both clusters.
     """
     name, actor = world.flow.name, world.journal.actor
-    ledger = read_ledger(world.flow, world.clusters.target)
+    ledger = world.ledger
     if ledger.phase is FlowPhase.ACTIVE:
         ended = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover][-1:]
         half = ended and ended[0].state is RunState.RETURNED and _denied(ledger, ended[0])

@@ -91,7 +91,7 @@ def begin(there: World) -> RecoveryRun:
 def _lend(there: World, ledger: Ledger) -> transitions.Move:
     """Take the reverse flow, unless another process goes on with the run, or has ended it, meanwhile."""
     back = there.back
-    known = read_ledger(there.flow, there.clusters.target)
+    known = there.ledger
     planned.still_mine(there, known)
     failover = known.recovery(there.failover)
     denied = failover.denied if failover is not None else ()
@@ -121,7 +121,7 @@ def _give_up(there: World, run: RecoveryRun) -> list[str]:
     name = reverse.flow.name if reverse is not None else f"{ends[1]}->{ends[0]}"
     if reverse is None:
         return [f"{name} may still stand by: enable it in the file, and do this again"]
-    known = read_ledger(there.flow, there.clusters.target).recovery(run.run)
+    known = there.ledger.recovery(run.run)
     if known is not None and known.denied:
         return []
     actor, reason = reverse.journal.actor, run.journal[-1].message
@@ -135,7 +135,7 @@ def _give_up(there: World, run: RecoveryRun) -> list[str]:
 
 def still_lent(back: World, run: RecoveryRun) -> bool:
     """Say whether the reverse flow copies home for this run."""
-    lent = transitions.open_run(read_ledger(back.flow, back.clusters.target))
+    lent = transitions.open_run(back.ledger)
     return lent is not None and lent.run == run.run
 
 
@@ -146,7 +146,7 @@ def bring_home(there: World) -> Outcome:
     if why := why_tail(there.flow, found.only_on_source, there.request.tail):
         return waiting(f"{why}; they are exported: run it again with --tail keep")
     source = there.flow.source.alias
-    failover = read_ledger(there.flow, there.clusters.target).recovery(there.failover)
+    failover = there.ledger.recovery(there.failover)
     removed = len(failover.denied) if failover is not None else 0
     if failover is not None and (refused := forget_denials(there.clusters.source, there.journal, failover)):
         return failed(f"{refused}; {back.flow.name} cannot write there")
@@ -253,7 +253,7 @@ def promote(there: World) -> Outcome:
 
 def _follows(world: World) -> str:
     """Say that a flow follows from now on, or who had paused it before it was failed over."""
-    pause = transitions.pause_before(read_ledger(world.flow, world.clusters.target))
+    pause = transitions.pause_before(world.ledger)
     return (
         f"{world.flow.name} is still paused by {pause.by}: {pause.reason}"
         if pause
@@ -430,7 +430,7 @@ def report(there: World, stopped: Outcome | None) -> FailbackReport:
     return replace(
         failback.report_of(there),
         **told,
-        **_exported(there.flow, read_ledger(there.flow, there.clusters.target), there.failover),
+        **_exported(there.flow, there.ledger, there.failover),
         state=State.FOLLOWING if arrived else stopped_in(stopped),
         groups=there.back.groups,
         next=_next(there.flow, arrived=arrived, ended=stopped is not None),

@@ -159,7 +159,7 @@ def _changed(world: World) -> str:
         if not world.proved_drained:
             return "nothing was proved in this process"
         return moved_since(world)
-    accepted = read_ledger(world.flow, world.clusters.target).accepted
+    accepted = world.ledger.accepted
     answers = (Offence(world.flow.name, None, 1),)
     decided = covering(accepted, "source-silent", answers, clock.now_ms())
     if not decided and source_answers(world.clusters.source):

@@ -289,7 +289,7 @@ def prove_tail(world: World, *, again: bool = False) -> Outcome:
     told = [_named(it) for it in result.differences] + [it.message for it in result.problems]
     first = next(iter(told), result.verdict.value)
     short = [Offence(it.topic, it.partition, it.differences) for it in result.partitions if it.differences]
-    ledger = read_ledger(world.flow, world.clusters.target)
+    ledger = world.ledger
     found = covering(ledger.accepted, AUDIT_EQUAL, short, clock.now_ms())
     if result.differences and not result.problems and found:
         who = listed(sorted({it.by for it in found}))
@@ -305,11 +305,7 @@ def prove_tail(world: World, *, again: bool = False) -> Outcome:
 def answering(*worlds: World) -> tuple[Accepted, ...]:
     """Return who answers for differences, and for how many, so that nobody can say that nothing is lost."""
     return tuple(
-        it
-        for world in worlds
-        for it in counting(
-            read_ledger(world.flow, world.clusters.target).accepted, AUDIT_EQUAL, clock.now_ms()
-        )
+        it for world in worlds for it in counting(world.ledger.accepted, AUDIT_EQUAL, clock.now_ms())
     )
 
 

@@ -111,7 +111,7 @@ def own_rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
 def _undo(world: World, run: RecoveryRun) -> list[str]:
     """Give the target's own rights back, unless the flow stays suspended and no right was given before the approval."""
     approved = any(it.step == StepName.APPROVE and it.state is StepState.DONE for it in run.journal)
-    if why_suspended(read_ledger(world.flow, world.clusters.target)) and not approved:
+    if why_suspended(world.ledger) and not approved:
         return []
     return own_rights(world.flow, world.clusters)
 

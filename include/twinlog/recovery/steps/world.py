@@ -29,7 +29,7 @@ from twinlog.recovery.procedure import Tail
 from twinlog.recovery.report import PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
-from twinlog.state.ledger import read_ledger
+from twinlog.state.ledger import Ledger, read_ledger
 
 
 class Answer(StrEnum):
@@ -144,9 +144,14 @@ class World:
         return Way(self.flow, self.clusters)
 
     @property
+    def ledger(self) -> Ledger:
+        """The flow's ledger, as it is now.  Raises errors of the target."""
+        return read_ledger(self.flow, self.clusters.target)
+
+    @property
     def noted(self) -> RecoveryRun | None:
         """The run, as the flow's ledger has it now."""
-        return read_ledger(self.flow, self.clusters.target).recovery(self.run)
+        return self.ledger.recovery(self.run)
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""
