@@ -44,11 +44,9 @@ def fetch_request(
     rack: str = "",
 ) -> bytes:
     """Return the body of a fetch request, behind the tagged fields that end the request header (v2)."""
-    topics: dict[str, list[bytes]] = {}
-    for item in positions:
-        topics.setdefault(item.topic, []).append(
-            _PARTITION.pack(item.partition, -1, item.offset, -1, -1, item.max_bytes, 0)
-        )
+    topics = grouped(
+        (it.topic, _PARTITION.pack(it.partition, -1, it.offset, -1, -1, it.max_bytes, 0)) for it in positions
+    )
     gone = grouped(forgotten)
     isolation = int(read_committed)
     parts = [

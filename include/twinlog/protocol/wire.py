@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, TopicPartition
 
 PRODUCE: Final = 0
@@ -136,12 +137,8 @@ def fetch_request(
     Within a session name only the partitions whose position changed, and in `forgotten` those no longer wanted.  A
     `rack` lets leaders name a replica there instead of answering with records; brokers before v11 (2.3) do not know it.
     """
-    topics: dict[str, list[bytes]] = {}
-    for position in positions:
-        topics.setdefault(position.topic, []).append(_asked(position, version))
-    gone: dict[str, list[bytes]] = {}
-    for topic, partition in forgotten:
-        gone.setdefault(topic, []).append(_INT32.pack(partition))
+    topics = grouped((it.topic, _asked(it, version)) for it in positions)
+    gone = grouped((topic, _INT32.pack(partition)) for topic, partition in forgotten)
     isolation = int(read_committed)
     parts = [_FETCH_HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch)]
     parts.append(_INT32.pack(len(topics)))
