@@ -68,6 +68,7 @@ def require_home(world: BothWays, records: int = 9, unread: int = 1) -> None:
     assert (RunState.RETURNED, RunState.PROMOTED, True) == (first.state, last.state, last.cleared)
     assert {RunState.RETURNED} == {it.state for it in back.recoveries if it.run == last.run}
     assert last.evidence
+    assert there.last_report.at_ms >= last.promoted_ms, "lest A is lost before a cycle ends"
     assert [(), ()] == [it.denied for it in (first, last)]
     assert {WRITES} == world.a.acls
     assert not any(it.operation == "WRITE" for it in world.b.acls)

@@ -262,7 +262,7 @@ def _follows(world: World) -> str:
 
 
 def follow(there: World) -> Outcome:
-    """Take back what clients of B were given and denied, and let the reverse flow go.
+    """Take back what clients of B were given and denied, let the reverse flow go, and keep on B what it knows of A.
 
     Rights go first: without its denials, B keeps producers out by them alone.  Denials go before the reverse flow
     follows: it would bring them to A, as it does with every ACL of B.
@@ -276,6 +276,7 @@ def follow(there: World) -> Outcome:
         )
     actor, run = back.journal.actor, back.run
     back.journal.move(lambda now: homeward.give_back(now, actor, run, clock.now_ms()))
+    notes += standby.keep_known(there)
     there.notes += notes
     text = f"{_follows(there)}; {_follows(back)}"
     if denied:

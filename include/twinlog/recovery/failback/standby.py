@@ -1,7 +1,8 @@
-"""Keep on A, while clients still work on B, what A would need if B were lost on the way home.
+"""Keep on A, while clients still work on B, what A would need if B were lost on the way home; afterwards on B of A.
 
 A failover without B knows only what a cycle of the flow home has left on A: how much was not home yet, where groups are
-to go on, and that what came home is equal to its source.
+to go on, and that what came home is equal to its source.  Once clients are home, a failover without A would know of A
+only what was so before they left it, until a cycle ends.
 """
 
 from __future__ import annotations
