@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.cli.render import Diff, show
+from twinlog.cli.render import OUTPUT, Diff, Output, show
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential
 from twinlog.config.flow.metadata import Profile
 from twinlog.metadata.diff import plan_lines, result_lines
@@ -86,7 +86,9 @@ def test_names_and_values_of_a_cluster_make_no_lines_of_their_own(
     refused = Refusal(forged, "unauthorised", forged, forged)
     drift = Drift(ChangeKind.TOPIC_CONFIG, forged, forged, forged, forged, forged)
     plan = MetadataPlan(changes, (drift,), (refused,), notes=(forged,), flow="A->B", profile=Profile.STANDBY)
+    before = OUTPUT.set(Output.TABLE)
     show(None, [Diff(plan_lines(plan))])
+    OUTPUT.reset(before)
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.isprintable() or line.startswith("  + User:eve")] == []
     assert 0 < sum("\\x0a  + User:eve READ: ALLOW\\x1b[2J" in line for line in lines)
