@@ -125,7 +125,7 @@ def test_its_dags_can_be_installed(alone: dict[str, str], tmp_path: Path) -> Non
     """By somebody who has no work tree."""
     done = run(alone, "machine", "airflow", "--dags", ".", "--plugins", ".", folder=tmp_path)
     assert 0 == done.returncode, done.stderr
-    assert (tmp_path / "replicate.py").exists()
+    assert (tmp_path / "twinlog_dags.py").exists()
 
 
 def test_the_core_needs_no_extra(alone: dict[str, str], tmp_path: Path) -> None:
