@@ -15,7 +15,7 @@ _OPTION = re.compile(r"--[a-z][a-z-]*[ =]\'?$")
 
 HARMLESS = re.compile(
     r"shlex\.quote\(.*|(.*\.)?(topic|partition|first_offset|mode\.value|mode)|iso\(.*"
-    r"|(.*\.)?(flow|name|home|away|other)|next\(iter\(pairs.*"
+    r"|(.*\.)?(flow|name|home|away|other)|next\(iter\((pairs|found).*"
     r"|it\['topic'\]|named|unnamed\[0\]|EVERYBODY|sample|depth"
 )
 """Quoted values; names of topics, which Kafka restricts; numbers; names of flows, which the operator's file gives;

@@ -204,10 +204,10 @@ def _of_mirror_maker_1(files: Mapping[Path, _Properties], flow: str, topics: str
         f"{flow}.replication.policy.class": _IDENTITY,
         f"{target}->{source}.emit.heartbeats.enabled": "false",
     }
-    group = shlex.quote(consumers[0][1]["group.id"])
+    group = consumers[0][1]["group.id"]
     switched_off = (
         "the flow is switched off, as it would copy everything again behind the other tool's copies. Stop that tool,"
-        f" switch the flow on, and first of all `twinlog migrate takeover --source-group {group}`"
+        f" switch the flow on, and first of all `twinlog migrate takeover --source-group {shlex.quote(group)}`"
     )
     excluded = "topics.exclude has MM2's default, which leaves out more topics than MM1 did: `twinlog plan`"
     return EquivalentFile(as_text(lines), tuple(left_out), (switched_off, excluded))

@@ -20,59 +20,14 @@ from twinlog.gate.record import keep_run
 from twinlog.jsonable import to_json
 from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
 from twinlog.recovery import homeward, transitions, walking
-from twinlog.recovery.failback import failback, homes, standby
-from twinlog.recovery.procedure import Tail
+from twinlog.recovery.failback import failback, homes, looks, standby
 from twinlog.recovery.report import FailbackReport, State, skips, stopped_in
 from twinlog.recovery.steps import canary, ending, planned, registries
 from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import forget_denials, still_denied
 from twinlog.recovery.steps.world import World
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.visible import listed
-
-
-def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
-    """Say why a person has to decide about the tail; "" if there is none, or if it is decided.  Pure."""
-    if not records or tail is Tail.KEEP:
-        return ""
-    return (
-        f"{records:,} records are on {flow.source.alias} alone; with --tail keep they stay, and are copied to"
-        f" {flow.target.alias} behind what was written there"
-    )
-
-
-def look_bring_home(there: World) -> str:
-    """Say what would be removed and come home, and why a person has to decide first."""
-    flow, found = there.flow, there.apart
-    failover = read_ledger(flow, there.clusters.target).recovery(there.failover)
-    denied = len(failover.denied) if failover is not None else 0
-    text = f"would remove {denied:,} denials of WRITE on {flow.source.alias}"
-    if found is None:
-        return text
-    tail = why_tail(flow, found.only_on_source, there.request.tail)
-    coming = f"{found.least}{found.coming:,} records of {flow.target.alias}"
-    text += f"; {coming} are not on {flow.source.alias} now"
-    return text + (f"; would wait: {tail}" if tail else "")
-
-
-def look_drain(there: World) -> str:
-    """Say how many records are left to come home."""
-    found = there.apart
-    return f"{found.least}{found.coming:,} records are not on {there.flow.source.alias} now" if found else ""
-
-
-def are_home(there: World) -> bool:
-    """Say whether records have come home in this run: before, no map tells of them, and no group has a place."""
-    run = there.noted
-    return run is not None and any(
-        it.step == StepName.BRING_HOME and it.state is StepState.DONE for it in run.journal
-    )
-
-
-def look_groups(there: World) -> str:
-    """Say where groups stand, and where they would go on once there is a place for them."""
-    told = planned.look_groups(there.back)
-    return told if are_home(there) else f"{told.partition(';')[0]}, to be placed once records are home"
 
 
 def begin(there: World) -> RecoveryRun:
@@ -143,7 +98,7 @@ def bring_home(there: World) -> Outcome:
     """Copy both ways while clients work on B, so that little is left when they have to stop."""
     back, found = there.back, there.apart
     assert found is not None
-    if why := why_tail(there.flow, found.only_on_source, there.request.tail):
+    if why := looks.why_tail(there.flow, found.only_on_source, there.request.tail):
         return waiting(f"{why}; they are exported: run it again with --tail keep")
     source = there.flow.source.alias
     failover = there.ledger.recovery(there.failover)
@@ -332,7 +287,7 @@ HOME: tuple[Step[World], ...] = (
         "little is left to copy",
         "A alone has records: say `--tail keep`. A partition that cannot be copied is named, with what to do",
         bring_home,
-        look_bring_home,
+        looks.look_bring_home,
     ),
     Step(
         StepName.FENCE_PRODUCERS,
@@ -350,7 +305,7 @@ HOME: tuple[Step[World], ...] = (
         "0 records left in every partition",
         "a partition that cannot be copied is named, with what to do",
         lambda it: planned.drain_both(it.back, it),
-        look_drain,
+        looks.look_drain,
     ),
     Step(
         StepName.GROUPS,
@@ -358,7 +313,7 @@ HOME: tuple[Step[World], ...] = (
         "every group exactly placed",
         "a group is active on A, or still reads on B: stop it and run it again",
         lambda it: planned.place_groups(it.back),
-        look_groups,
+        looks.look_groups,
     ),
     Step(
         StepName.AUDIT,
@@ -373,7 +328,7 @@ HOME: tuple[Step[World], ...] = (
         "ready",
         "do what the check says, or accept it (`twinlog accept --flow 'B->A'`), and run it again",
         lambda it: ending.ask_gate(it.back),
-        lambda it: ending.look_gate(it.back, () if are_home(it) else ("map-known",)),
+        lambda it: ending.look_gate(it.back, () if looks.are_home(it) else ("map-known",)),
     ),
     Step(
         StepName.APPROVE,
