@@ -1,0 +1,55 @@
+"""Say what the steps of a way home would do now, and change nothing."""
+
+from __future__ import annotations
+
+from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.recovery import StepState
+from twinlog.procedure import StepName
+from twinlog.recovery.procedure import Tail
+from twinlog.recovery.steps import planned
+from twinlog.recovery.steps.world import World
+from twinlog.state.ledger import read_ledger
+
+
+def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
+    """Say why a person has to decide about the tail; "" if there is none, or if it is decided.  Pure."""
+    if not records or tail is Tail.KEEP:
+        return ""
+    return (
+        f"{records:,} records are on {flow.source.alias} alone; with --tail keep they stay, and are copied to"
+        f" {flow.target.alias} behind what was written there"
+    )
+
+
+def look_bring_home(there: World) -> str:
+    """Say what would be removed and come home, and why a person has to decide first."""
+    flow, found = there.flow, there.apart
+    failover = read_ledger(flow, there.clusters.target).recovery(there.failover)
+    denied = len(failover.denied) if failover is not None else 0
+    text = f"would remove {denied:,} denials of WRITE on {flow.source.alias}"
+    if found is None:
+        return text
+    tail = why_tail(flow, found.only_on_source, there.request.tail)
+    coming = f"{found.least}{found.coming:,} records of {flow.target.alias}"
+    text += f"; {coming} are not on {flow.source.alias} now"
+    return text + (f"; would wait: {tail}" if tail else "")
+
+
+def look_drain(there: World) -> str:
+    """Say how many records are left to come home."""
+    found = there.apart
+    return f"{found.least}{found.coming:,} records are not on {there.flow.source.alias} now" if found else ""
+
+
+def are_home(there: World) -> bool:
+    """Say whether records have come home in this run: before, no map tells of them, and no group has a place."""
+    run = there.noted
+    return run is not None and any(
+        it.step == StepName.BRING_HOME and it.state is StepState.DONE for it in run.journal
+    )
+
+
+def look_groups(there: World) -> str:
+    """Say where groups stand, and where they would go on once there is a place for them."""
+    told = planned.look_groups(there.back)
+    return told if are_home(there) else f"{told.partition(';')[0]}, to be placed once records are home"
