@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from checks import assert_equal_and_mapped, ends
 from copier import PATIENCE_SECONDS, Copier
 from report import PLAYED
 from traffic import PARTITIONS, Traffic
 
-from checks import assert_equal_and_mapped, ends
 from lab import configure, create_topic
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from checks import assert_equal_and_mapped, ends
 from copier import Copier
 from report import PLAYED
 from traffic import PARTITIONS, Traffic
 from wired import MINUTES, Wired
 
-from checks import assert_equal_and_mapped, ends
 from lab import ThreadRunner, configure, create_topic, topic_names, wait_until
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load

@@ -21,12 +21,12 @@ from typing import Any
 
 import psutil
 import pytest
+from checks import assert_equal_and_mapped
 from report import PLAYED
 from stage import SMALL
 from traffic import PARTITIONS, Traffic
 from wired import start_driver
 
-from checks import assert_equal_and_mapped
 from lab import create_topic, with_copies
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
