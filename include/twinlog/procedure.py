@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
+
+if TYPE_CHECKING:
+    from twinlog.config.flow.settings import FlowSettings
 
 
 class StepName(StrEnum):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from recovery_world import COPY, ORDERS, World
 
+from twinlog import clock
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError
 from twinlog.fact import Total
 from twinlog.formats.ledger.accepted import Accepted
@@ -175,7 +176,6 @@ def in_tasks(world: World, *tasks: str, mode: Mode = Mode.PLANNED, by: str = "jo
 UP_TO_THE_GATE = ("begin", "fence-producers", "drain", "groups", "audit")
 PROMOTE = [it.value for it in names_of(Mode.PLANNED)][:9]
 PROMOTE_WITHOUT = [it.value for it in names_of(Mode.SOURCE_DEAD)][:7]
-NOW = int(time.time() * 1000)
 
 
 def test_tasks_walk_a_failover_step_by_step(world: World) -> None:
@@ -247,7 +247,8 @@ class TestTheAnswerInTheLedger:
         """The record that came since is asked about anew: also a second try of the promotion is refused."""
         cost = self.asked(world).cost
         fail_over(world, cost=cost, only=["approve"])
-        yes = Accepted("audit-equal", "", "known", "me", "a login", NOW, NOW + 60_000, 3)
+        now = clock.now_ms()
+        yes = Accepted("audit-equal", "", "known", "me", "a login", now, now + 60_000, 3)
         write_ledger(world.flow, world.clusters.target, [yes])
         report = fail_over(world, by="", cost="", only=PROMOTE)
         assert "ann has approved `nothing is lost`" in next(

@@ -323,6 +323,7 @@ def login() -> str:
 
 def person() -> Person:
     """Return the person at this terminal, and that nobody has proved who it is."""
-    from twinlog.gate.accepting import Person, login_on
+    from twinlog.formats.ledger.accepted import login_on
+    from twinlog.gate.accepting import Person
 
     return Person(login(), login_on(socket.gethostname()))

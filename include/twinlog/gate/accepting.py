@@ -31,11 +31,6 @@ class Person:
     known_by: str
 
 
-def login_on(host: str) -> str:
-    """Say how a person on the command line is known.  Pure."""
-    return f"login on {host}, not authenticated"
-
-
 def command(flow: str, it: Amount) -> str:
     """Return the command that accepts what stands against a subject, and no more of it.  Pure."""
     words = ["twinlog", "accept", it.check, "--flow", flow]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twinlog.errors import TerminalError
+from twinlog.formats.ledger.accepted import login_on
 from twinlog.formats.ledger.recovery import JournalEntry, RecoveryRun, RunState, StepState
-from twinlog.gate.accepting import login_on
 from twinlog.procedure import Step, StepName, World
 
 

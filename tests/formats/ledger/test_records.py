@@ -133,7 +133,7 @@ BYTES = [
         '"by":"jo","message":"no","host":""}],"denied":[{"topic":"orders","principal":"User:*","host":"*","keeps_rest":false}],'
         '"at_risk_records":null,"rpo_seconds":null,"cleared":false,"evidence":"","evidence_sha256":"","failover":"",'
         '"groups_at_ms":null,"home":"","denied_on_target":[],"denying":"",'
-        '"consistent_cut":false,"untold":false,"known":null,"begun_as":""}',
+        '"consistent_cut":false,"untold":false,"known":null,"begun_as":"","answered":null}',
     ),
     (
         OffsetsAltered("t", "id", 0, 7, 10, 20, "jo", "bad", "run"),
@@ -306,7 +306,7 @@ def test_the_schema_takes_what_is_written(value):
 def test_a_run_of_an_earlier_release_has_no_host():
     """It is "", unknown, and so is the mode it was begun in."""
     record, key, value = next(it for it in BYTES if '["recovery"' in it[1])
-    old = value.replace(',"host":""}', "}").replace(',"begun_as":""', "")
+    old = value.replace(',"host":""}', "}").replace(',"begun_as":"","answered":null', "")
     assert old != value
     assert record == parse_ledger(key.encode(), old.encode())
 

@@ -27,6 +27,11 @@ GROWING = frozenset({"state-age", "audit-age", "heartbeat-age", "rpo-within-budg
 """Checks of an age that grows with the clock: what is older by just the time since was accepted, too."""
 
 
+def login_on(host: str) -> str:
+    """Say how a person on the command line is known.  Pure."""
+    return f"login on {host}, not authenticated"
+
+
 @dataclass(frozen=True, slots=True)
 class Offence:
     """A row that fails a check: its subject, its partition (None: it has none), and by how much (None: not known)."""
