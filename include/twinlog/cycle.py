@@ -18,7 +18,7 @@ from twinlog.errors import ClusterRefused, TransientError, TwinlogError
 from twinlog.facts.observe import observe
 from twinlog.jsonable import Json
 from twinlog.judge import validate
-from twinlog.judge.check import CheckResult
+from twinlog.judge.check import CheckResult, in_lines
 from twinlog.kafka_types import PartitionIssue
 from twinlog.lifecycle.sync_topics import SyncTopicsResult, as_left
 from twinlog.monitoring import heartbeats, publish, samples
@@ -149,8 +149,8 @@ def conclude(
         warn(beat.warning)
     facts = observe(snapshot)
     judged = validate.judge(flow, facts)
-    for check in judged.failed:
-        warn(f"{check.name}: {check.message}")
+    for line in in_lines(judged.failed):
+        warn(line)
     board.tell("checks", samples.of_checks(judged.checks))
     report = publish.run(flow, clusters, run_id, copied, started_ms, facts, failed=failed, board=board)
     return Concluded(report, judged.failed, beat.latency_ms, groups)

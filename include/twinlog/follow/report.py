@@ -20,7 +20,7 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.jsonable import to_json
 from twinlog.judge import validate
-from twinlog.judge.check import Severity
+from twinlog.judge.check import Severity, in_lines
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import metrics, publish, samples
@@ -129,7 +129,7 @@ class Reporter:
         failed = [it for it in judged.failed if it.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(
-                "; ".join(f"{it.name}: {it.message}" for it in failed),
+                "; ".join(in_lines(failed)),
                 code="validation",
                 checks=[it.name for it in failed],
             )

@@ -7,7 +7,7 @@ pages, and takes seconds.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeGuard
@@ -15,7 +15,8 @@ from typing import Any, TypeGuard
 from twinlog.fact import Unknown
 from twinlog.facts.topic import FOREVER
 from twinlog.formats.ledger.accepted import Offence, short_by
-from twinlog.visible import and_more, first_few
+from twinlog.grouped import grouped
+from twinlog.visible import and_more, first_few, listed
 
 Cell = str | int | float | tuple[str, ...] | Unknown | None
 Row = Mapping[str, Cell]
@@ -235,7 +236,19 @@ def _short(suite: Suite, check: Check, row: Row) -> Offence:
         str(row[suite.identity[0]]),
         partition if isinstance(partition, int) else None,
         short_by(left, right) if _number(left) and _number(right) else None,
+        next((it.why for it in (left, right) if isinstance(it, Unknown)), ""),
     )
+
+
+def in_lines(failed: Iterable[CheckResult]) -> Iterator[str]:
+    """Say what failed, a line a check; checks that compare with one fact which nobody knows share a line.  Pure."""
+    by_why = grouped((tuple(it.why for it in check.offences), check) for check in failed)
+    for whys, checks in by_why.items():
+        if len(checks) > 1 and all(whys):
+            more = and_more(len(whys), 1, ", and {} more")
+            yield f"{listed([it.name for it in checks], len(checks))}: not known ({whys[0]}{more})"
+        else:
+            yield from (f"{it.name}: {it.message}" for it in checks)
 
 
 def _passed(suite: Suite, check: Check, judged: int, total: int) -> tuple[str, str]:

@@ -34,11 +34,15 @@ def login_on(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """A row that fails a check: its subject, its partition (None: it has none), and by how much (None: not known)."""
+    """A row that fails a check: its subject, its partition (None: it has none), and by how much.
+
+    None is not known; `why` says for which reason, if there is one.
+    """
 
     subject: str
     partition: int | None
     short: int | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
