@@ -187,7 +187,7 @@ def perform(
 ) -> tuple[tuple[StepReport, ...], bool]:
     """Do steps in their order; in a dry run those that have a `look` only say what they would do.
 
-    Return the rows, and whether all was done.  Raises the error that ended a step.
+    Return the rows, and whether all was done.  Raises the error that ended a step; `told` does not hear of it besides.
     """
     by_name, rows = {it.name: it for it in steps}, list[StepReport]()
 
@@ -198,7 +198,11 @@ def perform(
         assert step.do is not None
         return step.do(world)
 
-    ended = walk(by_name, do, told, lambda row, _: rows.append(row))
+    def tell(name: StepName, outcome: Outcome | None) -> None:
+        if outcome is None or outcome.error is None:
+            told(name, outcome)
+
+    ended = walk(by_name, do, tell, lambda row, _: rows.append(row))
     if ended is not None and ended.error is not None:
         raise ended.error
     return tuple(rows), ended is None

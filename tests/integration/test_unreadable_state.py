@@ -212,7 +212,7 @@ def said_by(command: str, stage: Guarded, capsys: pytest.CaptureFixture[str]) ->
         ),
         ("ledger", ["copy", "checkpoints", "translate offset", "groups", "takeover"]),
         ("checkpoints", ["checkpoints", "groups", "translate at"]),
-        ("syncs", ["syncs", "takeover"]),
+        ("syncs", ["syncs"]),
     ],
 )
 def test_without_read_on_an_internal_topic_nothing_is_guessed(
@@ -228,7 +228,7 @@ def test_without_read_on_an_internal_topic_nothing_is_guessed(
             assert f"does not allow this user to read topic {topic}; grant READ on topic {topic}" in said, (
                 command
             )
-            assert 1 == len(said.strip().splitlines()), said
+            assert 1 == len([it for it in said.strip().splitlines() if not it.endswith(" ...")]), said
         after = guarded.ends()
         fence = {
             it for it in after["B"] if it.topic == guarded.flow.ledger_topic

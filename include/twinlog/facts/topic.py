@@ -26,7 +26,8 @@ class TopicSide:
     def entry(self, name: str) -> str | Unknown:
         """Read an entry as it is written."""
         found = self.configs.get(name)
-        return known(found.value if found is not None else None, f"the cluster does not tell {name}")
+        what = name if self.configs else "any configuration of the topic"
+        return known(found.value if found is not None else None, f"the cluster does not tell {what}")
 
     def number(self, name: str) -> int | Unknown:
         """Read an integer."""
