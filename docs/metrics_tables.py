@@ -39,7 +39,7 @@ def row(metric: Metric) -> str:
 
 
 OUTDATED = " unless on (flow, job, instance) twinlog:outdated"
-"""What nearly every rule says; the page says it once."""
+"""Text that nearly every rule has; the page has it once."""
 
 
 def alerts() -> str:

@@ -82,7 +82,7 @@ DRY_RUN = {"dry_run": bool}
 CHANGES = list[Mapping[str, Any]]
 
 SHOWN_BESIDES: Mapping[type, Mapping[str, Any]] = {CopyPosition: {"lag": int | None}}
-"""What a command works out, and writes beside the fields of a dataclass."""
+"""Fields that a command computes, and writes beside those of a dataclass."""
 
 ANSWERS = (
     Answer(

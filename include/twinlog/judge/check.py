@@ -16,7 +16,7 @@ from twinlog.fact import Unknown
 from twinlog.facts.topic import FOREVER
 from twinlog.formats.ledger.accepted import Offence, short_by
 from twinlog.grouped import grouped
-from twinlog.visible import and_more, first_few, listed
+from twinlog.visible import and_more, first_few
 
 Cell = str | int | float | tuple[str, ...] | Unknown | None
 Row = Mapping[str, Cell]
@@ -246,7 +246,7 @@ def in_lines(failed: Iterable[CheckResult]) -> Iterator[str]:
     for whys, checks in by_why.items():
         if len(checks) > 1 and all(whys):
             more = and_more(len(whys), 1, ", and {} more")
-            yield f"{listed([it.name for it in checks], len(checks))}: not known ({whys[0]}{more})"
+            yield f"{', '.join(it.name for it in checks)}: not known ({whys[0]}{more})"
         else:
             yield from (f"{it.name}: {it.message}" for it in checks)
 

@@ -121,13 +121,7 @@ def _positions(work: Migration, state: StateTopics) -> list[StateRecord]:
 STEPS: tuple[Step[Migration], ...] = (
     steps.STOPPED,
     steps.BEGIN,
-    Step(
-        StepName.COMPARE,
-        "compares the ends of both logs, record by record",
-        "every copy ends where progress says",
-        "each partition that is refused says why, and what to do; then nothing is written",
-        _compare,
-    ),
+    steps.comparison("every copy ends where progress says", _compare),
     Step(
         StepName.GROUPS,
         "writes current offset-syncs and checkpoints",

@@ -191,3 +191,14 @@ BEGIN: Step[Migration] = Step(
     _take,
     lambda _: "",
 )
+
+
+def comparison(expected: str, compare: Callable[[Migration], Outcome]) -> Step[Migration]:
+    """Return the step that proves where copies end; a dry run does it, too."""
+    return Step(
+        StepName.COMPARE,
+        "compares the ends of both logs, record by record",
+        expected,
+        "each partition that is refused says why, and what to do; then nothing is written",
+        compare,
+    )

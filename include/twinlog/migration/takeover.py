@@ -110,13 +110,7 @@ def _write(work: Migration) -> Outcome:
 STEPS: tuple[Step[Migration], ...] = (
     steps.STOPPED,
     steps.BEGIN,
-    Step(
-        StepName.COMPARE,
-        "compares the ends of both logs, record by record",
-        "it is proved of every partition where its copy ends",
-        "each partition that is refused says why, and what to do; then nothing is written",
-        _compare,
-    ),
+    steps.comparison("it is proved of every partition where its copy ends", _compare),
     Step(
         StepName.WRITE,
         "writes positions and the first part of the offset map, and lets the flow copy, in one transaction",

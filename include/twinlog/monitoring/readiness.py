@@ -46,8 +46,7 @@ class Readiness:
 
 def readiness(ledger: Ledger, now_ms: int) -> tuple[Readiness, ...]:
     """Return one answer for each mode; what was answered before clients moved, there or home, counts no longer."""
-    moved = {it.promoted_ms: it.run for it in ledger.recoveries if it.promoted_ms is not None}
-    moved_ms = max(moved, default=0)
+    moved_ms, moved = max(((it.promoted_ms or 0, it.run) for it in ledger.recoveries), default=(0, ""))
     by_mode = {it.mode: it for it in ledger.outcomes}
 
     def of(mode: str) -> Readiness:
@@ -55,7 +54,7 @@ def readiness(ledger: Ledger, now_ms: int) -> tuple[Readiness, ...]:
         if found is None:
             return Readiness(mode)
         if found.at_ms <= moved_ms:
-            return Readiness(mode, since=moved[moved_ms])
+            return Readiness(mode, since=moved)
         return Readiness(mode, found.ready, seconds_since(found.at_ms, now_ms), found.failed, found.waived)
 
     return tuple(map(of, MODES))

@@ -67,7 +67,7 @@ def run(
         return turned
     _require_reason(reason, "producers cannot be stopped today")
     world = _world(flow, clusters, reverse, by, RunState.ABORTED)
-    run = transitions.open_run(read_ledger(flow, clusters.target))
+    run = transitions.open_run(world.ledger)
     if run is not None and transitions.goes_on_home(run):  # the flow copies home as before
         ended = _decided(world, transitions.abort, reason)
         return AbortResult(flow.name, ended.run, FlowPhase.FAILING_OVER.value, ())
@@ -157,7 +157,7 @@ def follow(
     if home is None:
         return _end(world, reason, RunState.RETURNED, transitions.follow)
     left = _undone(world, home)
-    if (failover := read_ledger(flow, clusters.target).recovery(home.failover)) is not None:
+    if (failover := world.ledger.recovery(home.failover)) is not None:
         left += _undone(world, failover)
     return AbortResult(flow.name, home.run, RunState.RETURNED.value, left)
 
@@ -169,12 +169,11 @@ def _require_reason(reason: str, example: str) -> None:
 
 def _end(world: World, reason: str, state: RunState, decide: Decide) -> AbortResult:
     """End the run in a state, unless that was done and only its denials are left; then undo what its steps did."""
-    flow, target = world.flow, world.clusters.target
-    ledger = read_ledger(flow, target)
+    ledger = world.ledger
     half = [it for it in ledger.recoveries if it.state is state and it.denied]
     ended = half[-1] if half and not ledger.phase.out_of_service else _decided(world, decide, reason)
-    suspended = why_suspended(read_ledger(flow, target))
-    return AbortResult(flow.name, ended.run, state.value, _undone(world, ended), suspended)
+    suspended = why_suspended(world.ledger)
+    return AbortResult(world.flow.name, ended.run, state.value, _undone(world, ended), suspended)
 
 
 def _end_without_target(world: World, reverse: Way | None, reason: str) -> RecoveryRun | None:

@@ -155,12 +155,10 @@ class RecoveryReport(Documented):
 
 @dataclass(frozen=True, slots=True)
 class FailoverReport(RecoveryReport):
-    """The contract of docs/failover.md: what was done, in which state the flow is, and what it cost.
+    """The contract of docs/failover.md.
 
-    `rto_seconds` is the time from the start of the failover to its last step, `rpo_seconds` how much of the past is
-    lost: 0 if it was proved that nothing is, None if that is unknown or nothing was promoted.  `estimate` says what
-    `estimated_records` rest on.  `cost` is what a yes costs, "" if nobody was asked.
-    `accept` is what a dry run found to be accepted, `seen` its name, by which all that it showed can be.
+    `estimate` says what `estimated_records` rest on.  `accept` is what a dry run found to be accepted, `seen` its name,
+    by which all that it showed can be.
     """
 
     mode: Mode
@@ -175,7 +173,7 @@ class FailbackReport(RecoveryReport):
     """The contract of docs/failback.md: what is on one side alone, and where it was saved.
 
     `only_on_source` and `only_on_target` count records; `strayed` are those of the target that no flow brings home.
-    They are None if not everything could be looked at: then `topics` have what is known.  `cost` as of a failover.
+    They are None if not everything could be looked at: then `topics` have what is known.
     """
 
     topics: tuple[TopicDivergence, ...] = ()

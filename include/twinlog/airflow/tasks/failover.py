@@ -22,9 +22,9 @@ from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
 if TYPE_CHECKING:
-    from twinlog.cluster.api import Clusters
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.recovery.report import FailbackReport, FailoverReport
+    from twinlog.state.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +76,8 @@ def preview(flow_name: str) -> Json:
     with opened(flow) as clusters:
         if flow.homes is None:
             require_ledger(flow, clusters.target)
-        _require_something_to_do(flow, clusters)
         ledger = read_ledger(flow, clusters.target)
+        _require_something_to_do(flow, ledger)
         recovery.refuse_beside(context, ledger)
         found = failover.run(flow, clusters, Request("", Mode(params["mode"]), dry_run=True))
     for name, text in rows(found):
@@ -91,13 +91,11 @@ def preview(flow_name: str) -> Json:
     return told
 
 
-def _require_something_to_do(flow: FlowSettings, clusters: Clusters) -> None:
+def _require_something_to_do(flow: FlowSettings, ledger: Ledger) -> None:
     """Raise TerminalError `promoted` if the flow was failed over, and every step is done: nobody needs to be asked."""
     from twinlog import clock
     from twinlog.recovery import procedure, transitions
-    from twinlog.state.ledger import read_ledger
 
-    ledger = read_ledger(flow, clusters.target)
     if ledger.phase.out_of_service and transitions.open_run(ledger) is None:
         transitions.retake(flow.name, ledger, procedure.Actor("", ""), clock.now_ms())
 

@@ -8,7 +8,6 @@ from twinlog.procedure import StepName
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.world import World
-from twinlog.state.ledger import read_ledger
 
 
 def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
@@ -24,7 +23,7 @@ def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
 def look_bring_home(there: World) -> str:
     """Say what would be removed and come home, and why a person has to decide first."""
     flow, found = there.flow, there.apart
-    failover = read_ledger(flow, there.clusters.target).recovery(there.failover)
+    failover = there.ledger.recovery(there.failover)
     denied = len(failover.denied) if failover is not None else 0
     text = f"would remove {denied:,} denials of WRITE on {flow.source.alias}"
     if found is None:

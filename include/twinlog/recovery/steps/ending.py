@@ -26,7 +26,7 @@ from twinlog.recovery.steps.forbidden import known_to_forbid, told
 from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
 from twinlog.recovery.steps.source_dead import count, read_placings, shown
 from twinlog.recovery.steps.world import Answer, World
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.visible import listed
 
 AGAIN = "look at what would be done now, and approve that"
@@ -59,7 +59,7 @@ def look_gate(world: World, mended: Collection[str] = ()) -> str:
     The checks `mended` are made to hold by a step that is still to come.
     """
     flow, clusters = world.flow, world.clusters
-    ledger = read_ledger(flow, clusters.target)
+    ledger = world.ledger
     if transitions.open_run(ledger) is None and ledger.phase.out_of_service:
         return ""
     if world.mode is Mode.PLANNED:
@@ -87,8 +87,7 @@ def approve(world: World) -> Outcome:
     else:
         loss = world.loss or count(world)
         cost = loss.cost
-        ledger = read_ledger(flow, world.clusters.target)
-        world.groups = shown(read_placings(flow, world.clusters.target, ledger))
+        world.groups = shown(read_placings(flow, world.clusters.target, world.ledger))
     if text := skips(world.groups):
         cost = f"{cost}, but {text}"
     run = world.noted

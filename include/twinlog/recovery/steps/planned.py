@@ -45,7 +45,7 @@ from twinlog.recovery.steps.source_writers import (
     still_denied,
 )
 from twinlog.recovery.steps.world import World
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
 
@@ -74,7 +74,7 @@ def fence_producers(world: World, *others: World) -> Outcome:
     refused = deny_writes(world, others, denials.new)
     why = refused or denials.why_none
     world.shut = denied_to_everybody(source, produced_topics(flow, source))
-    known = read_ledger(flow, world.clusters.target).incarnations
+    known = world.ledger.incarnations
     deadline = time.monotonic() + flow.failover.wait_seconds
     while (moving := moving_topics(flow, source, known, sleep=world.tools.sleep)).topics:
         if time.monotonic() >= deadline:

@@ -46,7 +46,7 @@ def apply_rights(world: World) -> Outcome:
 def _lift_denials(world: World) -> tuple[str, str]:
     """Remove denials of WRITE from the target; say since when one stays and why, and how many were removed."""
     target, removed = world.clusters.target, 0
-    for run in read_ledger(world.flow, target).recoveries:
+    for run in world.ledger.recoveries:
         if run.failover and (why := forget_denials(target, world.journal, run)):
             return f"since {run.run}: {why}", ""
         if run.run == world.run and run.home:
@@ -68,7 +68,7 @@ def _planned(world: World) -> Outcome:
 def _as_kept(world: World) -> Outcome:
     """Apply the plan that a cycle has kept; a flow that only brings home has none: its target keeps its own rights."""
     flow, target = with_profile(world.flow, Profile.PROMOTED), world.clusters.target
-    ledger = read_ledger(world.flow, target)
+    ledger = world.ledger
     topics = {it.remote_topic for it in ledger.incarnations.values()}
     shut = ""
     if names := denied_to_everybody(target, topics):

@@ -17,7 +17,7 @@ from twinlog.procedure import Outcome, Step, StepName, done, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
 from twinlog.recovery.steps.loss import Loss, read_loss
 from twinlog.recovery.steps.world import World
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger
 from twinlog.state.progress import read_packed, read_progress
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
@@ -41,7 +41,7 @@ def count(world: World) -> Loss:
 def place_from_checkpoints(world: World) -> Outcome:
     """Commit the position of every group that has a checkpoint; groups with members on the target are left alone."""
     target, flow = world.clusters.target, world.flow
-    ledger = read_ledger(flow, target)
+    ledger = world.ledger
     placings = read_placings(flow, target, ledger)
     if blocked := unanswered(GROUP_COVERED, [it for it in placings if it.trouble], ledger.accepted):
         world.groups = shown(placings)
@@ -127,7 +127,7 @@ def _command(flow: FlowSettings, check: str, first: Decided, placings: Sequence[
 def _look_groups(world: World) -> str:
     """Say which positions would be written; they are in the world then."""
     target = world.clusters.target
-    placings = read_placings(world.flow, target, read_ledger(world.flow, target))
+    placings = read_placings(world.flow, target, world.ledger)
     world.groups = shown(placings)
     blocked = next((f"group {it.key.group}: {it.trouble}" for it in placings if it.trouble), "")
     text = (

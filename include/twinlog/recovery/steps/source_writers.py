@@ -97,7 +97,7 @@ def clear_up(source: Cluster, worlds: Iterable[World]) -> None:
     """
     for world in worlds:
         flow = world.flow
-        for run in read_ledger(flow, world.clusters.target).recoveries:
+        for run in world.ledger.recoveries:
             where = flow.target if run.failover else flow.source
             if run.state is RunState.ABORTED and where.alias == source.alias:
                 forget_denials(source, world.journal, run)
