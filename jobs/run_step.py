@@ -1,4 +1,4 @@
-"""Run one step of a flow as a Spark application: copy, audit, the user's own rules of its data, failover, failback.
+"""Run one step of a flow as a Spark application: copy, audit, failover, failback.
 
     spark-submit jobs/run_step.py '{"step": "copy", "config": "mm2.properties", "flow": "A->B"}'
 
@@ -6,7 +6,7 @@ The request is JSON without secrets (twinlog.spark.request says what else it may
 read a command line.  Prints one JSON line, `{"twinlog": ...}`, last: the result without contents of records, because a
 scheduler keeps it in its logs, or the error.  A key in the environment's TWINLOG_RESULT_MARK takes the place of
 `twinlog`: a submitter knows by it that no other line of the log is the result.  Exit codes are twinlog's: 0 done, 1 not
-all is copied, equal or as the rules say, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses, or
+all is copied or equal, 2 wrong usage or configuration, 3 a cluster cannot be reached or refuses, or
 the copy broke off.
 """
 

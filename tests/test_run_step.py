@@ -18,7 +18,6 @@ from twinlog.audit.comparison.values import Excerpt
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.copying.result import CopyResult
-from twinlog.data_rules.ask import DataRulesResult
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.audit import DifferenceKind
 from twinlog.jsonable import to_json
@@ -28,7 +27,6 @@ from twinlog.spark.request import (
     MARK,
     AuditStepRequest,
     CopyRequest,
-    DataRulesRequest,
     FailbackRequest,
     FailoverRequest,
     as_json,
@@ -105,8 +103,6 @@ def test_a_failover_says_whether_a_retry_may_mend_it(ended: Any) -> None:
         (replace(COPIED, state="failed"), 1),
         (replace(COPIED, state="failed", error="no", transient=True), 3),
         (replace(RESULT, equal=True), 0),
-        (DataRulesResult("A->B", "s", True, (), ()), 0),
-        (DataRulesResult("A->B", "s", False, (), ()), 1),
         (PROMOTED, 0),
         (replace(PROMOTED, state=State.REFUSED, exit_code=ExitCode.SAYS_NO), 1),
         (replace(PROMOTED, state=State.FAILED, exit_code=ExitCode.CLUSTER), 3),
@@ -151,7 +147,6 @@ requests = st.one_of(
         flow=st.text(),
         audit=st.builds(AuditRequest, topics=st.none() | st.frozensets(st.text())),
     ),
-    st.builds(DataRulesRequest, config=st.just(Path("f")), flow=st.text()),
     st.builds(
         FailoverRequest,
         config=st.just(Path("f")),

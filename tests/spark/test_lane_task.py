@@ -18,7 +18,6 @@ from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport, Ra
 from twinlog.spark.audit_task import audit_lanes
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import copy_lanes, doubt_about_this_task, parse_report, reports
-from twinlog.spark.sample_task import sample
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
 STATE = StateTopics("o", 1, "m", 1, "l", "MirrorSourceConnector", "A")
@@ -56,8 +55,6 @@ def test_a_worker_with_another_twinlog_writes_nothing() -> None:
         with pytest.raises(TerminalError, match=r"the driver 0\.1\.0\+0123456789ab") as caught:
             reports(batch.to_pylist())
         assert "other-build" == caught.value.code
-    with pytest.raises(TerminalError, match=r"the driver 0\.0\.0"):
-        next(sample(b"no pickle", "0.0.0", iter([frame])))
 
 
 def test_outside_spark_there_is_no_doubt() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def require_installed() -> None:
-    """Raise UsageError if Great Expectations is not installed: only Airflow's tasks and data rules ask it."""
+    """Raise UsageError if Great Expectations is not installed: only Airflow's tasks ask it."""
     if find_spec("great_expectations") is None:
         raise UsageError(
             "Great Expectations, which judges here, is not installed",

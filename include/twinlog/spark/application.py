@@ -50,7 +50,7 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = lambda
 
     `on_start` is called with the jobs that can be cancelled, before the first one.  Raises ConfigError for a wrong file
     or for a Spark that would not keep its passwords secret, UsageError if the file has no such flow, and what the step
-    raises.  The user's own rules need a classic session.
+    raises.
     """
     configuration = load(request.config, airflow=handed_over())
     flow = flow_named(configuration, request.flow)
@@ -67,12 +67,6 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = lambda
             from twinlog.spark.steps import failover
 
             return failover.run_home(configuration, flow, request, master, on_start)
-        case _:
-            name = f"twinlog data rules {flow.name}"
-            with session(master, name, meanwhile="twinlog.spark.steps.rules") as spark:
-                from twinlog.spark.steps import rules
-
-                return rules.run(flow, spark)
 
 
 def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:

@@ -56,16 +56,6 @@ class AuditStepRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataRulesRequest:
-    """Apply the user's own rules to a sample of the data."""
-
-    __pydantic_config__: ClassVar = _STRICT
-    step: Literal["data_rules"] = "data_rules"
-    config: Path
-    flow: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRequest:
     """Do the steps `only` of a failover for the person `by`, all that are left if it is empty.
 
@@ -112,7 +102,7 @@ class FailbackRequest:
     found: dict[str, Any] = field(default_factory=dict)
 
 
-Request = CopyRequest | AuditStepRequest | DataRulesRequest | FailoverRequest | FailbackRequest
+Request = CopyRequest | AuditStepRequest | FailoverRequest | FailbackRequest
 
 
 def read_request(text: str) -> Request:

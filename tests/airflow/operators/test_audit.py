@@ -10,7 +10,6 @@ from fake_cluster import FakeCluster
 
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.tiers import DataRulesSettings
 from twinlog.errors import TransientError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.state.ledger import write_ledger
@@ -106,41 +105,3 @@ def test_a_job_that_died_is_tried_again() -> None:
     said = error_of({"error": {"kind": "UsageError", "code": "usage", "message": "no such topic"}})
     assert isinstance(said, UsageError)
     assert error_of(OUTCOME) is None
-
-
-RULES = {"suite": "s.json", "records": 9, "success": True, "topics": [], "paused": []}
-
-
-class TestRules:
-    def test_without_a_suite_the_task_is_skipped(self) -> None:
-        """No Spark session is started to say so."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
-        from twinlog.airflow.operators.audit import DATA_RULES
-
-        with pytest.raises(AirflowSkipException, match="names no suite"):
-            DATA_RULES.request(SimpleNamespace(data_rules=DataRulesSettings()), {})
-
-    def test_good_records_are_a_success(self) -> None:
-        """Nothing is raised."""
-        from twinlog.airflow.operators.audit import broken
-
-        assert broken(RULES) is None
-
-    def test_without_records_the_task_is_skipped(self) -> None:
-        """A green task would say that the rules hold."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
-        from twinlog.airflow.operators.audit import broken
-
-        assert isinstance(broken(RULES | {"records": 0, "success": False}), AirflowSkipException)
-
-    def test_a_broken_rule_is_an_error_with_its_place(self) -> None:
-        """And says whether the topic was paused."""
-        from twinlog.airflow.operators.audit import broken
-
-        rule = {"rule": "r", "message": "1 records against it", "places": ["0/7"], "passed": False}
-        topics = [{"topic": "t", "rules": [rule, rule | {"passed": True}]}]
-        found = broken(RULES | {"success": False, "topics": topics, "paused": ["t"]})
-        assert "rules of s.json do not hold: t: r: 1 records against it 0/7" == found.message
-        assert "paused: t" == found.hint

@@ -458,7 +458,6 @@ def test_every_field_has_a_case() -> None:
         "gate",
         "lifecycle",
         "audit",
-        "data_rules",
         "other_heartbeats",
         "failover",
         "recovery_run",

@@ -1,4 +1,4 @@
-"""When a flow is audited, and the user's own rules of its data."""
+"""When a flow is audited."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration
-from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings
+from twinlog.config.flow.tiers import AuditSettings
 from twinlog.errors import ConfigError
-from twinlog.policy.selection import NameFilter
 
 Loader = Callable[..., Configuration]
 
@@ -37,31 +36,21 @@ A->B.enabled=true
 
 
 def test_defaults(loaded: Loader) -> None:
-    """Audited every hour; no rules, and no rule can stop the copy."""
-    flow = loaded(MINIMAL).flows["A->B"]
-    assert (AuditSettings(), DataRulesSettings()) == (flow.audit, flow.data_rules)
-    assert (None, False) == (flow.data_rules.suite, flow.data_rules.stop)
+    """Audited every hour."""
+    assert AuditSettings("45 * * * *") == loaded(MINIMAL).flows["A->B"].audit
 
 
 def test_every_key(loaded: Loader) -> None:
     """Also of one flow alone."""
-    flow = loaded(
-        MINIMAL + "A->B.twinlog.audit.schedule=5 * * * *\n"
-        "A->B.twinlog.data.quality.suite=/rules.json\n"
-        "twinlog.data.quality.topics=orders, pay.*\n"
-        "twinlog.data.quality.stop=true\n"
-    ).flows["A->B"]
+    flow = loaded(MINIMAL + "A->B.twinlog.audit.schedule=5 * * * *\n").flows["A->B"]
     assert "5 * * * *" == flow.audit.schedule
-    expected = DataRulesSettings(Path("/rules.json"), NameFilter(("orders", "pay.*")), stop=True)
-    assert expected == flow.data_rules
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("twinlog.audit.schedule=now", "no cron expression"),
-        ("twinlog.data.quality.topics=[a", "mm2.properties:5: twinlog.data.quality.topics"),
-        ("twinlog.data.quality.stop=yes", "'yes' is neither true nor false"),
+        ("twinlog.data.quality.suite=/rules.json", "a Great Expectations checkpoint of your own"),
     ],
 )
 def test_mistakes_are_named(loaded: Loader, line: str, said: str) -> None:

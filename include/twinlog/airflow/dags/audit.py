@@ -1,11 +1,11 @@
-"""The Dag of a flow that compares the copy with its source, and applies the user's own rules of the data."""
+"""The Dag of a flow that compares the copy with its source."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
 from twinlog.airflow.dags.common import dag_of_flow
-from twinlog.airflow.operators.audit import AUDIT, DATA_RULES, PARAMS
+from twinlog.airflow.operators.audit import AUDIT, PARAMS
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.versions import CronTriggerTimetable
 from twinlog.config.flow.settings import FlowSettings
@@ -21,7 +21,7 @@ sample. What is proved is remembered on {target}, and the readiness gate asks fo
 
 
 def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
-    """Return the Dag of one flow.  Its tasks do not depend on each other, and each judges the run."""
+    """Return the Dag of one flow."""
     by_hand = flow.audit.schedule == NEVER
     with dag_of_flow(
         dag_id,
@@ -29,16 +29,9 @@ def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
         f"Prove that the copy of {flow.source.alias} on {flow.target.alias} is equal",
         TEXT.format(source=flow.source.alias, target=flow.target.alias),
         schedule=None if by_hand else CronTriggerTimetable(flow.audit.schedule, timezone="UTC"),
-        max_active_tasks=1,  # two Spark sessions at once would only slow each other down
         params=PARAMS,
     ) as dag:
         SparkStepOperator(
             task_id="compare", step=AUDIT, flow=flow.name, doc_md="Compare both sides with one Spark job."
-        )
-        SparkStepOperator(
-            task_id="data_rules",
-            step=DATA_RULES,
-            flow=flow.name,
-            doc_md="Ask the user's own rules of a sample, if there are any.",
         )
     return dag

@@ -1,7 +1,4 @@
-"""The audit as an operator, and the two tasks of its Dag: compare both sides, and apply the user's own rules.
-
-Neither stops the copy; a broken rule does if `twinlog.data.quality.stop` says so.
-"""
+"""The audit as an operator, and as the task of its Dag: compare both sides.  It never stops the copy."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from twinlog.airflow.following import SCHEDULED
 from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
 from twinlog.airflow.retries import with_retries
 from twinlog.airflow.tasks.frame import opened, skip_out_of_service
-from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, UsageError
@@ -90,25 +86,6 @@ def not_equal(outcome: Json) -> TerminalError | None:
     )
 
 
-def broken(outcome: Json) -> Exception | None:
-    """Describe the broken rules as an error; without a record to judge, nothing is known of the rules."""
-    if not outcome["records"]:
-        skipped: Exception = AirflowSkipException("there is no record to ask the rules of: nothing is known")
-        return skipped
-    if outcome["success"]:
-        return None
-    against = [
-        f"{topic['topic']}: {rule['rule']}: {rule['message']} {' '.join(rule['places'])}".rstrip()
-        for topic in outcome["topics"]
-        for rule in topic["rules"]
-        if not rule["passed"]
-    ]
-    paused = f"paused: {', '.join(outcome['paused'])}" if outcome["paused"] else "the copy goes on"
-    return TerminalError(
-        f"rules of {outcome['suite']} do not hold: {'; '.join(against[:5])}", hint=paused, code="rules-broken"
-    )
-
-
 def _audit(flow: FlowSettings, context: Context) -> Request:
     from twinlog.spark.request import AuditStepRequest
 
@@ -122,22 +99,7 @@ def _audit(flow: FlowSettings, context: Context) -> Request:
     )
 
 
-def _rules(flow: FlowSettings, _context: Context) -> Request:
-    from twinlog.spark.request import DataRulesRequest
-
-    if flow.data_rules.suite is None:
-        raise AirflowSkipException("twinlog.data.quality.suite names no suite")
-    return DataRulesRequest(config=configuration_path(), flow=flow.name)
-
-
 AUDIT = Step(_audit, for_xcom, not_equal)
-
-DATA_RULES = Step(
-    _rules,
-    lambda outcome: shortened(outcome, "what jobs/run_step.py prints"),
-    broken,
-    connects=False,  # Great Expectations needs a classic session
-)
 
 
 class AuditOperator(SparkStepOperator):

@@ -38,14 +38,12 @@ class Step:
 
     `request` says what to run; it raises AirflowSkipException if there is nothing to do, or the error of a wrong form.
     `for_xcom` cuts a result to what XCom holds.  `failure` returns the error that a result amounts to, None if all is
-    in order.  Only a step that `connects` runs on a Connect server; the others run here if the master is one.
-    `lineage` tells what a result has read and written.
+    in order.  `lineage` tells what a result has read and written.
     """
 
     request: Callable[[FlowSettings, Context], Request]
     for_xcom: Callable[[Json], Json]
     failure: Callable[[Json], Exception | None]
-    connects: bool = True
     lineage: Callable[[FlowSettings, Json], Lineage] = lambda _flow, _outcome: Lineage()
 
 
@@ -130,8 +128,6 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         master = self._choose_master(request, configured)
         if not master.startswith("sc://"):
             return self._submit(request, master)
-        if not self.step.connects:
-            return self._submit(request, "local[1]")
         from twinlog.spark import application
 
         return application.run(request, master=master, on_start=self.started).told
@@ -145,7 +141,7 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
             return configured
         from twinlog.spark.server import choose
 
-        if not self.step.connects or getattr(request, "follow_seconds", None) or _has_connection():
+        if getattr(request, "follow_seconds", None) or _has_connection():
             return ALONE
         choice = choose(configured)
         if choice.line:

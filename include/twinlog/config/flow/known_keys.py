@@ -82,8 +82,10 @@ LEFT: dict[str, str] = {
     **{
         f"twinlog.{key}": f"remove the line: {instead}"
         for key, instead in {
-            "data.quality.sample.records": "the newest 1000 offsets of each partition are checked",
-            "data.quality.side": "the copies are checked, which hold the source's records",
+            **dict.fromkeys(
+                (f"data.quality.{it}" for it in ("suite", "topics", "stop", "sample.records", "side")),
+                "a Great Expectations checkpoint of your own, on a Spark frame of the copy, checks contents",
+            ),
             "failover.hook.attempts": "the hook is tried three times; a command may try as often as it likes",
             "failover.hook.timeout.seconds": "an attempt of the hook may take 30 seconds",
             "gate.canary.seconds": "the canary is awaited for two minutes",

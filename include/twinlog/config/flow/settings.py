@@ -17,7 +17,7 @@ from twinlog.config.flow.copying import CopySettings, LifecycleSettings
 from twinlog.config.flow.failover import FailoverSettings
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.metrics import MetricsSettings
-from twinlog.config.flow.tiers import AuditSettings, DataRulesSettings, GateSettings, Tier
+from twinlog.config.flow.tiers import AuditSettings, GateSettings, Tier
 from twinlog.config.flow.transforms import TransformKeys
 from twinlog.config.flow.values import (
     BOOLEAN,
@@ -255,7 +255,6 @@ class FlowSettings:
     source_heartbeats: FlowSettings | None = None
     gate: GateSettings = section(GateSettings)
     audit: AuditSettings = section(AuditSettings)
-    data_rules: DataRulesSettings = section(DataRulesSettings)
     metadata: MetadataSettings = section(MetadataSettings)
     tiers: tuple[Tier, ...] = sections(Tier)
     aliases: frozenset[str] = frozenset()

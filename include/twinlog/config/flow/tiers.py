@@ -1,4 +1,4 @@
-"""Declare what a flow promises by tiers of topics, and how its gate, its audit and the user's rules judge it."""
+"""Declare what a flow promises by tiers of topics, and how its gate and its audit judge it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from twinlog.config.file.keys import Key, Kind, tier_key
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.values import (
-    BOOLEAN,
     CRON,
     CRON_OR_NEVER,
     NAMES,
@@ -179,18 +178,3 @@ class AuditSettings:
     schedule: str = setting(CRON_OR_NEVER, "twinlog.audit.schedule", "45 * * * *")
     """cron expression of the Dag `audit__A__B`, and of audits by `twinlog run`, in UTC: records that are new since
     the last audit are compared; or `never`"""
-
-
-@dataclass(frozen=True, slots=True)
-class DataRulesSettings:
-    """The user's own rules of the data; `suite` None judges nothing."""
-
-    suite: Path | None = setting(PATH, "twinlog.data.quality.suite", None)
-    """file of your own rules of the data ([audit.md](audit.md#your-own-rules-of-the-data)); without it no rules are
-    checked. The Dag `audit__A__B` checks them, or `jobs/run_step.py`; no command does"""
-    topics: NameFilter = setting(PATTERNS, "twinlog.data.quality.topics", ".*")
-    """source topics that the rules are for"""
-    sample_records: int = 1000
-    """how many of the newest offsets of each partition of the copies are checked"""
-    stop: bool = setting(BOOLEAN, "twinlog.data.quality.stop", "false")
-    """pause a topic that breaks a critical rule; otherwise it is only reported"""

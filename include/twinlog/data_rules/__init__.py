@@ -1,1 +1,0 @@
-"""The user's own rules of the data, applied to a sample."""
