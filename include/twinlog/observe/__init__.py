@@ -1,0 +1,1 @@
+"""Observe copies that others make: match both logs record by record, read only."""
