@@ -278,6 +278,37 @@ class TestTheAnswerInTheLedger:
         report = fail_over(world, Mode.SOURCE_DEAD, by="", cost="", only=PROMOTE_WITHOUT)
         assert (State.PROMOTED, "ann") == (report.state, report.by)
 
+    def test_two_have_to_give_it_where_two_are_required(self, world: World):
+        """One who says it twice is one, also for the task that promotes."""
+        two = replace(world.flow.failover, approvals_required=2)
+        world.flow = replace(world.flow, failover=two)
+        cost = self.asked(world).cost
+        for _ in range(2):
+            report = fail_over(world, cost=cost, only=["approve"])
+            told = next(it.message for it in report.steps if it.state.value == "waiting")
+            assert "twinlog.approvals.required asks for 1 more, by others" in told
+            assert State.WAITING is fail_over(world, by="", cost="", only=PROMOTE).state
+        in_tasks(world, "approve", by="admin")  # nobody answers: ann's yes stays
+        fail_over(world, by="jo", cost=cost, only=["approve"])
+        report = fail_over(world, by="", cost="", only=PROMOTE)
+        assert (State.PROMOTED, "jo") == (report.state, report.by)
+        (run,) = read_ledger(world.flow, world.clusters.target).recoveries
+        assert ("jo", "ann") == run.answered.yes_of
+
+    def test_a_second_yes_is_to_the_same_cost(self, world: World):
+        """What the first one said to another cost counts for nothing."""
+        two = replace(world.flow.failover, approvals_required=2)
+        world.flow = replace(world.flow, failover=two)
+        cost = self.asked(world).cost
+        fail_over(world, cost=cost, only=["approve"])
+        now = clock.now_ms()
+        yes = Accepted("audit-equal", "", "known", "me", "a login", now, now + 60_000, 3)
+        write_ledger(world.flow, world.clusters.target, [yes])
+        dearer = in_tasks(world, "gate approve", by="admin").cost
+        assert State.WAITING is fail_over(world, by="jo", cost=dearer, only=["approve"]).state
+        (run,) = read_ledger(world.flow, world.clusters.target).recoveries
+        assert ("jo",) == run.answered.yes_of
+
     def test_an_approver_has_to_give_it(self, world: World):
         """Others are told who may, and nothing is noted."""
         cost = self.asked(world).cost

@@ -24,6 +24,7 @@ from twinlog.formats.ledger.recovery import StepState, TailExported
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.formats.map.offset_map import MapKey, encode_map_key
+from twinlog.gate.accepting import accept
 from twinlog.gate.evidence import Seal
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
@@ -172,6 +173,18 @@ def test_a_topic_that_neither_side_has_is_no_part_of_it(aftermath: Aftermath, co
     )
     assert copy_stays == compared.message.startswith("at least 7 records are on A alone")
     assert (None if copy_stays else 7) == report.only_on_source
+
+
+def test_a_yes_to_save_is_for_one_run_of_a_dag(aftermath: Aftermath) -> None:
+    """Its name comes from the ledger; a name that the flow does not know as an approver is not written there."""
+    flow, target = aftermath.world.flow, aftermath.world.clusters.target
+    accept(flow, target, [failback.yes_to_save("ann", "failback/monday")])
+    assert "ann" == failback.approver_of(flow, target, "failback/monday")
+    with pytest.raises(TerminalError, match="nobody has approved"):
+        failback.approver_of(flow, target, "failback/tuesday")
+    only = replace(flow, failover=replace(flow.failover, approvers=("jo",)))
+    with pytest.raises(TerminalError, match="ann may not say yes"):
+        accept(only, target, [failback.yes_to_save("ann", "failback/tuesday")])
 
 
 def test_heartbeats_are_no_tail(aftermath: Aftermath) -> None:

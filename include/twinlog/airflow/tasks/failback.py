@@ -13,6 +13,7 @@ from twinlog.airflow.assets import WENT_HOME, failed_back
 from twinlog.airflow.recovery import (
     WHOLE,
     approver,
+    driver_of,
     goes_home,
     not_saved,
     refuse_beside,
@@ -129,12 +130,15 @@ def save(flow_name: str) -> Json:
 
     Run again, it goes on: no record is exported twice.  Raises the error that the report amounts to, after it is kept.
     """
+    from twinlog.recovery.failback.failback import approver_of
+
     context = get_current_context()
     if goes_home(context["params"]):
         raise AirflowSkipException("the way home saves it")
-    by = approver(context["ti"].xcom_pull(task_ids="approve"))
+    approver(context["ti"].xcom_pull(task_ids="approve"))  # after a no it is skipped
     configuration, flow = configured(flow_name)
     with opened(flow) as clusters:
+        by = approver_of(flow, clusters.target, driver_of(context["dag_run"]))
         found = _saved(configuration, flow, clusters, by=by, dry_run=False)
     told = shortened(found.document, WHOLE)
     failure = not_saved(found.told)

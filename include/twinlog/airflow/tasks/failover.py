@@ -211,12 +211,21 @@ def ask(flow_name: str) -> None:
 
 
 def answered(flow_name: str, answer: Mapping[str, Any]) -> None:
-    """Note in the ledger what a person has answered, if it was about a failover or the way home.
+    """Note in the ledger what a person has answered; a no to a mere save changes nothing, and is not noted.
 
-    Raises as `walk`, above all `approval-expired` if a yes would cost something else now.
+    Raises as `walk`, above all `approval-expired` if a yes would cost something else now, and as `accept`.
     """
-    if get_current_context()["params"].get("home", True):
+    from twinlog.gate.accepting import accept
+    from twinlog.recovery.failback.failback import yes_to_save
+
+    context = get_current_context()
+    if context["params"].get("home", True):
         walk("approve", flow_name, answer)
+    elif recovery.YES in answer["chosen_options"]:
+        flow = flow_of(flow_name)
+        by, driver = recovery.answered_by(answer), recovery.driver_of(context["dag_run"])
+        with opened(flow) as clusters:
+            accept(flow, clusters.target, [yes_to_save(by, driver)])
 
 
 def _accepted(flow: FlowSettings) -> list[tuple[str, str]]:

@@ -41,6 +41,9 @@ class FailoverSettings:
     approvers: tuple[str, ...] = setting(NAMES, "twinlog.approvers", "")
     """who may say yes to a failover and to a way home, and [accept](gate.md#accepting) what stands against it: logins
     and Airflow's users. Empty: whoever may run it, and the evidence says so"""
+    approvals_required: int = setting(whole(Kind.LONG, 1), "twinlog.approvals.required", "1")
+    """how many persons have to say yes to the same cost of a failover or a way home: with 2, it waits for another one
+    after the first"""
     drill_schedule: str = setting(CRON_OR_NEVER, "twinlog.drill.schedule", "never")
     """cron expression of the Dag `drill__A__B`, in UTC; or `never`: no such Dag, only by hand"""
     drill_age_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.age.seconds", None)

@@ -70,7 +70,7 @@ class Answered:
     """What `by` has said to the question whether to promote, which named what a yes would `cost`.
 
     `known` records were known to be lost then.  `known_by` says how the person is known.  `driver` names for what it
-    was asked, such as a Dag run: it counts for nothing else.
+    was asked, such as a Dag run: it counts for nothing else.  `others` have said yes to the same cost before.
     """
 
     by: str
@@ -79,6 +79,12 @@ class Answered:
     cost: str
     known: int
     driver: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def yes_of(self) -> tuple[str, ...]:
+        """Everybody who has said yes to this cost, the last one first."""
+        return (self.by, *self.others) if self.yes else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 from twinlog import clock
-from twinlog.cluster.api import Clusters, awaited
+from twinlog.cluster.api import Cluster, Clusters, awaited
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TerminalError
+from twinlog.formats.ledger.accepted import SHOWN_FOR_MS, Accepted, counting
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, StepState, TailExported
 from twinlog.gate.record import keep_run
@@ -33,6 +34,9 @@ from twinlog.recovery.steps.world import Request, Tools, World
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
+
+YES_TO_SAVE = "save"
+"""The question of a mere save, to which a person in Airflow says yes."""
 
 
 def run(
@@ -76,6 +80,21 @@ def run(
         exit_code=max((it.exit_code for it in stopped), default=ExitCode.DONE),
         transient=bool(stopped) and all(it.transient for it in stopped),
     )
+
+
+def yes_to_save(by: str, driver: str) -> Accepted:
+    """Return a person's yes to save, in Airflow, for the Dag run `driver` alone.  Pure."""
+    now_ms = clock.now_ms()
+    known_by, until_ms = Actor(by, "", driver=driver).known_by, now_ms + SHOWN_FOR_MS
+    return Accepted(YES_TO_SAVE, driver, "approved in Airflow", by, known_by, now_ms, until_ms, None)
+
+
+def approver_of(flow: FlowSettings, target: Cluster, driver: str) -> str:
+    """Return who said yes to save, by the ledger.  Raises TerminalError `not-approved`."""
+    for it in counting(read_ledger(flow, target).accepted, YES_TO_SAVE, clock.now_ms()):
+        if it.subject == driver:
+            return it.by
+    raise TerminalError("nobody has approved this run", hint="clear the task `approve`", code="not-approved")
 
 
 def _do(world: World) -> Iterator[Outcome]:

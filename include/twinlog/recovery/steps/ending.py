@@ -111,16 +111,30 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
             f"{by} has approved `{agreed}`, and now it is `{cost}`", hint=AGAIN, code="approval-expired"
         )
     answer, actor = world.tools.approve(question), world.journal.actor
+    before = _said_before(world, cost)
     if answer is Answer.NOBODY:
+        world.answered = before
         return waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
     yes, lost = answer is Answer.YES, at_risk(world.topics).least
     if yes:
         require_approver(world.flow, by)
-    world.answered = Answered(by, actor.known_by, yes, cost, lost, actor.driver)
+    others = tuple(it for it in before.yes_of if it != by) if yes and before is not None else ()
+    world.answered = Answered(by, actor.known_by, yes, cost, lost, actor.driver, others)
     if not yes:
         return failed(f"no: {stays}; run it again, or `{abort}`", refused=True)
     anybody = "" if world.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
-    return done(f"yes, by {by} ({actor.known_by}{anybody}); {cost}")
+    said = f"yes, by {by} ({actor.known_by}{anybody}){f', after {listed(others)}' if others else ''}"
+    wanting = world.flow.failover.approvals_required - 1 - len(others)
+    if wanting > 0:
+        return waiting(f"{said}; twinlog.approvals.required asks for {wanting:,} more, by others; {cost}")
+    return done(f"{said}; {cost}")
+
+
+def _said_before(world: World, cost: str) -> Answered | None:
+    """Return the yes that the ledger has to the same cost, None without one."""
+    run = world.noted
+    said = run.answered if run is not None else None
+    return said if said is not None and said.yes and said.cost == cost else None
 
 
 def promote(world: World) -> Outcome:
