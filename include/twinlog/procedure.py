@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -101,8 +101,14 @@ def failed_by(error: TwinlogError) -> Outcome:
     return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient, error=error)
 
 
+def planned(message: str) -> Outcome:
+    """Return the outcome of a step that was only looked at."""
+    return Outcome(StepState.PLANNED, message)
+
+
 World = TypeVar("World")
 Other = TypeVar("Other")
+Look = Callable[[World], str | Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class Step(Generic[World]):
     """One step: what it does, what is to be expected of it, and what to do otherwise; A is the source, B the target.
 
     `do` does it; the first step, and the others of a dry run, have none.  `look` says what it would do now, with the
-    numbers, "" if there are none; `reads` is what a dry run does of it.
+    numbers, "" if there are none; a look that finds something for the steps behind it returns an outcome.
     `undo` takes back what it did for a run that is over, and returns what is left for a person; it may be repeated.
     """
 
@@ -119,21 +125,27 @@ class Step(Generic[World]):
     expected: str
     otherwise: str
     do: Callable[[World], Outcome] | None = None
-    look: Callable[[World], str] | None = None
-    reads: Callable[[World], Outcome] | None = None
+    look: Look[World] | None = None
     undo: Callable[[World, RecoveryRun], list[str]] | None = None
 
-    def on(self, do: Callable[[Other], Outcome], look: Callable[[Other], str] | None = None) -> Step[Other]:
+    def on(self, do: Callable[[Other], Outcome], look: Look[Other] | None = None) -> Step[Other]:
         """Return the step as another procedure does it."""
         return Step(self.name, self.does, self.expected, self.otherwise, do, look)
+
+    def deed(self, world: World) -> Outcome:
+        """Do it."""
+        assert self.do is not None
+        return self.do(world)
 
     def does_for(self, source: str, target: str) -> str:
         """Say what it does with the aliases of a flow."""
         return re.sub(r"\b[AB]\b", lambda found: {"A": source, "B": target}[found[0]], self.does)
 
-    def seen(self, world: World, source: str, target: str) -> str:
+    def seen(self, world: World, source: str, target: str) -> Outcome:
         """Say what it would do now, and change nothing."""
-        return (self.look(world) if self.look is not None else "") or self.does_for(source, target)
+        told = self.look(world) if self.look is not None else ""
+        outcome = told if isinstance(told, Outcome) else planned(told)
+        return outcome if outcome.message else replace(outcome, message=self.does_for(source, target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,21 +179,6 @@ def timed(name: StepName, deed: Callable[[], Outcome], told: Told) -> tuple[Outc
     return outcome, StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message)
 
 
-def walk(
-    todo: Iterable[StepName],
-    do: Callable[[StepName], Outcome],
-    told: Told,
-    note: Callable[[StepReport, Outcome], None],
-) -> Outcome | None:
-    """Do the steps in their order, and note each; return the outcome of the one that ended it, None if all are done."""
-    for name in todo:
-        outcome, row = timed(name, partial(do, name), told)
-        note(row, outcome)
-        if outcome.ends:
-            return outcome
-    return None
-
-
 def perform(
     steps: Iterable[Step[World]], world: World, flow: FlowSettings, told: Told, *, dry_run: bool = False
 ) -> tuple[tuple[StepReport, ...], bool]:
@@ -189,23 +186,22 @@ def perform(
 
     Return the rows, and whether all was done.  Raises the error that ended a step; `told` does not hear of it besides.
     """
-    by_name, rows = {it.name: it for it in steps}, list[StepReport]()
-
-    def do(name: StepName) -> Outcome:
-        step = by_name[name]
-        if dry_run and step.look is not None:
-            return Outcome(StepState.PLANNED, step.seen(world, flow.source.alias, flow.target.alias))
-        assert step.do is not None
-        return step.do(world)
+    rows = list[StepReport]()
 
     def tell(name: StepName, outcome: Outcome | None) -> None:
         if outcome is None or outcome.error is None:
             told(name, outcome)
 
-    ended = walk(by_name, do, tell, lambda row, _: rows.append(row))
-    if ended is not None and ended.error is not None:
-        raise ended.error
-    return tuple(rows), ended is None
+    for step in steps:
+        seen = partial(step.seen, world, flow.source.alias, flow.target.alias)
+        deed = seen if dry_run and step.look is not None else partial(step.deed, world)
+        outcome, row = timed(step.name, deed, tell)
+        rows.append(row)
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.ends:
+            return tuple(rows), False
+    return tuple(rows), True
 
 
 def silent(_name: StepName, _outcome: Outcome | None) -> None:

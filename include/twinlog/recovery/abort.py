@@ -12,7 +12,7 @@ its way home, once the target is back.  That of the flow home, on the source, sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
@@ -23,7 +23,7 @@ from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.judge.check import Mode
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failback.home_steps import still_lent
-from twinlog.recovery.journal import Journal, acting
+from twinlog.recovery.journal import acting
 from twinlog.recovery.procedure import Actor
 from twinlog.recovery.procedures import STEPS
 from twinlog.recovery.reverse import Way, promoted_without, require_not_promoted
@@ -77,14 +77,8 @@ def run(
 def _world(flow: FlowSettings, clusters: Clusters, reverse: Way | None, by: str, state: RunState) -> World:
     """Return what an undo works on; the process is named for the state that it writes."""
     actor, request = acting(by, state.value), Request(by)
-
-    def seen(way: Way) -> World:
-        journal = Journal(way.flow, way.clusters, actor, ask_source=False)
-        return World(way.flow, way.clusters, LOOKING, journal, request, "")
-
-    world = seen(Way(flow, clusters))
-    world.reverse = seen(reverse) if reverse is not None else None
-    return world
+    back = World.of(reverse, request, LOOKING, actor) if reverse is not None else None
+    return replace(World.of(Way(flow, clusters), request, LOOKING, actor), reverse=back)
 
 
 def _decided(world: World, decide: Decide, reason: str) -> RecoveryRun:

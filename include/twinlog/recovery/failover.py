@@ -22,7 +22,7 @@ from twinlog.recovery import transitions, walking
 from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import Actor, says_yes
 from twinlog.recovery.report import FailoverReport, State, stopped_in
-from twinlog.recovery.reverse import as_noted, once_back
+from twinlog.recovery.reverse import Way, as_noted, once_back
 from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
 from twinlog.recovery.steps.forbidden import amounts_of
 from twinlog.recovery.steps.world import LOOKING, Request, Tools, World
@@ -72,10 +72,9 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools
             flow.name, ledger, mode, asker, "dry run", clock.now_ms(), only_brings_home=flow.homes is not None
         ).run.changed_mode
     run = under_way.run if under_way is not None else ""
-    flow = replace(flow, recovery_run=run)
-    journal = Journal(flow, clusters, asker, ask_source=False)
-    world = World(flow, clusters, tools, journal, request, run, mode)
-    walking.look(world, STEPS[mode], under_way)
+    world = replace(World.of(Way(flow, clusters), request, tools, asker, run), mode=mode)
+    world, _ = walking.look(world, STEPS[mode], under_way)
+    found = world.found
     standing = State.PROMOTED if ledger.phase.out_of_service else State.FOLLOWING
     again = f"; goes on with {run}{changed}" if run else ""
     return FailoverReport(
@@ -84,14 +83,14 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools
         mode=mode,
         state=State.WAITING if run else standing,
         dry_run=True,
-        steps=tuple(world.steps),
-        topics=world.topics,
-        groups=world.groups,
-        rpo_seconds=world.loss.seconds if world.loss is not None else None,
+        steps=world.steps,
+        topics=found.topics,
+        groups=found.groups,
+        rpo_seconds=found.loss.seconds if found.loss is not None else None,
         by=request.by,
         next=f"twinlog failover --mode {mode.value} --flow '{flow.name}'{again}",
-        estimate=world.loss.estimate if world.loss is not None else "",
-        accept=amounts_of(world.forbidding),
+        estimate=found.loss.estimate if found.loss is not None else "",
+        accept=amounts_of(found.forbidding),
     )
 
 
@@ -130,18 +129,18 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
             )
         )
     assert taken is not None
-    flow = replace(flow, recovery_run=taken.run)
-    world = World(flow, clusters, tools, replace(journal, flow=flow), request, taken.run, mode)
-    stopped = walking.walk(world, STEPS[mode], taken, began, "failing over")
+    world = World.of(Way(flow, clusters), request, tools, actor, taken.run, ask_source=journal.ask_source)
+    world, stopped = walking.walk(replace(world, mode=mode), STEPS[mode], taken, began, "failing over")
+    flow, found = world.flow, world.found
     run, promoted, told = walking.ended(world, STEPS[mode], stopped)
     return FailoverReport(
         **told,
         mode=mode,
         state=State.PROMOTED if promoted else stopped_in(stopped),
-        topics=world.topics,
-        groups=world.groups,
+        topics=found.topics,
+        groups=found.groups,
         next=_next(flow, mode, stopped, run, promoted=promoted),
-        estimate=world.loss.estimate if world.loss is not None else "",
+        estimate=found.loss.estimate if found.loss is not None else "",
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from twinlog import clock, procedure
+from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
@@ -24,30 +25,34 @@ WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 
 def walk(
     world: World, steps: Sequence[Step[World]], taken: RecoveryRun, began: float, doing: str
-) -> Outcome | None:
-    """Do the steps that are left of a run that this process has `taken`; return the outcome that ended it, if one did.
+) -> tuple[World, Outcome | None]:
+    """Do the steps that are left of a run that this process has `taken`.
 
-    It `began` at this `time.monotonic()`.  Each step's row is kept in the world, and noted in the journal.
+    Return the world behind them, and the outcome that ended it, if one did.  It `began` at this `time.monotonic()`.
+    Each step's row is kept in the world, and noted in the journal.
     """
     only, told = world.request.only, world.tools.told
     todo = {it for it in left(steps, taken) if not only or it in only}
     if only or taken.promoted_ms is not None:
-        world.steps += [it for it in done_before(steps, taken) if it.name not in todo]
+        before = tuple(it for it in done_before(steps, taken) if it.name not in todo)
+        world = replace(world, steps=before)
     if StepName.BEGIN in todo:
         word = "goes on with" if taken.journal else "began"
         begun = done(f"{word} {taken.run}{taken.changed_mode}; {world.flow.name} is {doing}")
         row = StepReport(StepName.BEGIN, begun.state, round(time.monotonic() - began, 3), begun.message)
-        world.steps.append(row)
+        world = world.after(row)
         note(world, row)
         told(StepName.BEGIN, begun)
-
-    def noted(row: StepReport, outcome: Outcome) -> None:
-        world.steps.append(row)
+    for step in steps:
+        if step.name not in todo or step.do is None:
+            continue
+        outcome, row = timed(step.name, partial(step.do, world), told)
+        world = world.after(row, outcome)
         if row.name not in WRITES_ITSELF or outcome.ends:
             note(world, row)
-
-    behind = {it.name: it.do for it in steps if it.name in todo and it.do is not None}
-    return procedure.walk(behind, lambda name: behind[name](world), told, noted)
+        if outcome.ends:
+            return world, outcome
+    return world, None
 
 
 def note(world: World, step: StepReport) -> None:
@@ -61,7 +66,7 @@ def note(world: World, step: StepReport) -> None:
     try:
         world.journal.move(
             lambda now: transitions.note(
-                world.flow.name, now, world.journal.actor, world.run, entry, world.answered
+                world.flow.name, now, world.journal.actor, world.run, entry, world.found.answered
             )
         )
     except TwinlogError as error:
@@ -69,21 +74,24 @@ def note(world: World, step: StepReport) -> None:
             raise
 
 
-def look(world: World, steps: Sequence[Step[World]], under_way: RecoveryRun | None) -> Outcome | None:
-    """Say what each step would do now, with the numbers, and change nothing; return what kept it from looking."""
+def look(
+    world: World, steps: Sequence[Step[World]], under_way: RecoveryRun | None
+) -> tuple[World, Outcome | None]:
+    """Say what each step would do now, with the numbers, and change nothing.
+
+    Return the world with a row for each, and what kept it from looking, if something did.
+    """
     todo, stopped = left(steps, under_way), None
     ends = world.flow.source.alias, world.flow.target.alias
     before = {it.name: it for it in done_before(steps, under_way)} if under_way is not None else {}
     for step in steps:
-        if step.reads is not None:
-            outcome, row = timed(step.name, partial(step.reads, world), world.tools.told)
+        if step.name in todo:
+            outcome = step.seen(world, *ends)
+            world = world.after(StepReport(step.name, outcome.state, 0.0, outcome.message), outcome)
             stopped = outcome if outcome.ends else stopped
-            world.steps.append(row)
-        elif step.name in todo:
-            world.steps.append(StepReport(step.name, StepState.PLANNED, 0.0, step.seen(world, *ends)))
         elif step.name in before:
-            world.steps.append(before[step.name])
-    return stopped
+            world = world.after(before[step.name])
+    return world, stopped
 
 
 def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport]:
@@ -124,7 +132,7 @@ def ended(
             "rpo_seconds": there.rpo_seconds if there is not None else None,
             "evidence": run.evidence if run is not None else "",
             "by": world.journal.actor.by,
-            "cost": world.cost,
+            "cost": world.found.cost,
             "exit_code": stopped.exit_code if stopped is not None else ExitCode.DONE,
             "transient": stopped is not None and stopped.transient,
         },

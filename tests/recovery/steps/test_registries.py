@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from fake_registry import FakeRegistry
 
+from twinlog.cluster.api import Clusters
 from twinlog.config.security.connection import Registries, RegistrySettings
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.policy.selection import NameFilter
+from twinlog.recovery.procedure import Actor
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps import registries
+from twinlog.recovery.steps.world import LOOKING, Learned, Request, World
 
 
-def scene(flow: Any, url: str) -> Any:
+def world_of(flow: Any) -> World:
+    """A failover of a flow; no step here asks its clusters."""
+    away: Any = None
+    return World.of(Way(flow, Clusters(away, away)), Request("jo"), LOOKING, Actor("jo", ""))
+
+
+def scene(flow: Any, url: str) -> World:
     """A failover of a flow that copies subjects to this registry."""
     both = Registries(RegistrySettings("A", ("http://127.0.0.1:1",)), RegistrySettings("B", (url,)))
     schemas = replace(flow.metadata.schemas, subjects=NameFilter(("orders-.*",)), registries=both)
-    copies = replace(flow, metadata=replace(flow.metadata, schemas=schemas))
-    return SimpleNamespace(flow=copies, notes=[])
+    return world_of(replace(flow, metadata=replace(flow.metadata, schemas=schemas)))
 
 
 def test_a_flow_without_subjects_has_nothing_to_do(flow) -> None:
     """And a dry run says so."""
-    outcome = registries.let_register(SimpleNamespace(flow=flow, notes=[]))
+    outcome = registries.let_register(world_of(flow))
     assert StepState.SKIPPED is outcome.state
-    assert "nothing: the flow copies no subjects of a schema registry" == registries.look(
-        SimpleNamespace(flow=flow)
-    )
+    assert "nothing: the flow copies no subjects of a schema registry" == registries.look(world_of(flow))
 
 
 def test_copies_become_writable_without_the_source(flow) -> None:
@@ -56,5 +62,6 @@ def test_a_registry_that_does_not_answer_is_named_and_clients_go_on(flow) -> Non
     assert outcome.message.startswith(
         "see to it: clients may not be able to register on B: the schema registry of B does not answer"
     )
-    assert 1 == len(here.notes)
+    assert isinstance(outcome, Learned)
+    assert (outcome.message.removeprefix("see to it: "),) == outcome.found.notes
     assert "unknown (the schema registry of B does not answer: ConnectionError)" == registries.look(here)

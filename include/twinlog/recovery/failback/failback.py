@@ -5,7 +5,7 @@ The flow stays promoted: neither side's records are changed.  Running it again g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -22,15 +22,14 @@ from twinlog.judge.data_docs import reports_folder
 from twinlog.procedure import Outcome, Step, StepName, done, failed, skipped, timed
 from twinlog.recovery import transitions, walking
 from twinlog.recovery.failback import export, homes, rights
-from twinlog.recovery.journal import Journal
 from twinlog.recovery.one_sided import files
 from twinlog.recovery.one_sided.divergence import compare
 from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import Actor
 from twinlog.recovery.report import FailbackReport, State
-from twinlog.recovery.reverse import as_noted, require_clients_there
+from twinlog.recovery.reverse import Way, as_noted, require_clients_there
 from twinlog.recovery.steps import ending
-from twinlog.recovery.steps.world import Request, Tools, World
+from twinlog.recovery.steps.world import Request, Tools, World, learned
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
@@ -66,15 +65,14 @@ def run(
         flow = _told(flow, clusters, reverse)
     saved = homes.saved_topics(FlowSnapshot(flow, clusters))
     rights.require_to_save(flow, clusters, [it.topic for it in saved])
-    journal = Journal(flow, clusters, Actor(request.by, ""), ask_source=True)
-    name = clock.new_run_name("failback")
-    world = World(
-        flow, clusters, tools, journal, request, name, failover=failover, read=read, homeward=reverse
-    )
+    actor, name = Actor(request.by, ""), clock.new_run_name("failback")
+    world = World.of(Way(flow, clusters), request, tools, actor, name, ask_source=True)
+    world = replace(world, failover=failover, read=read, homeward=reverse)
     if request.dry_run:
-        stopped = [it for it in [walking.look(world, SAVE, None)] if it is not None]
+        world, seen = walking.look(world, SAVE, None)
+        stopped = [] if seen is None else [seen]
     else:
-        stopped = list(_do(world))
+        world, stopped = _do(world)
     return replace(
         report_of(world),
         exit_code=max((it.exit_code for it in stopped), default=ExitCode.DONE),
@@ -97,16 +95,17 @@ def approver_of(flow: FlowSettings, target: Cluster, driver: str) -> str:
     raise TerminalError("nobody has approved this run", hint="clear the task `approve`", code="not-approved")
 
 
-def _do(world: World) -> Iterator[Outcome]:
-    """Do every step, also behind one that has failed, unless nothing could be compared; yield what failed."""
+def _do(world: World) -> tuple[World, list[Outcome]]:
+    """Do every step, also behind one that has failed, unless nothing could be compared; return what failed, too."""
+    stopped = []
     for step in SAVE:
-        assert step.do is not None
-        outcome, row = timed(step.name, partial(step.do, world), world.tools.told)
-        world.steps.append(row)
+        outcome, row = timed(step.name, partial(step.deed, world), world.tools.told)
+        world = world.after(row, outcome)
         if outcome.ends:
-            yield outcome
-        if world.apart is None:
-            return
+            stopped.append(outcome)
+        if world.found.apart is None:
+            break
+    return world, stopped
 
 
 def _told(flow: FlowSettings, clusters: Clusters, reverse: FlowSettings | None) -> FlowSettings:
@@ -140,7 +139,8 @@ def source_awaited(flow: FlowSettings) -> AbstractContextManager[None]:
 def compare_sides(world: World) -> Outcome:
     """Count what each side alone has; say no if something could not be looked at."""
     flow = world.flow
-    world.apart = found = compare(flow, world.clusters, world.read, world.homeward)
+    found = compare(flow, world.clusters, world.read, world.homeward)
+    known = replace(world.found, apart=found)
     text = (
         f"{found.least}{found.only_on_source:,} records are on {flow.source.alias} alone,"
         f" {found.least}{found.only_on_target:,} on {flow.target.alias} alone"
@@ -149,14 +149,14 @@ def compare_sides(world: World) -> Outcome:
         text += f"; {found.strayed:,} of those do not come home by themselves"
     text = "; ".join([text, *found.notes])
     if not found.unseen:
-        return done(text)
-    return failed(f"{text}; not in full: {found.unseen[0]}{and_more(len(found.unseen))}")
+        return learned(done(text), known)
+    return learned(failed(f"{text}; not in full: {found.unseen[0]}{and_more(len(found.unseen))}"), known)
 
 
 def export_tails(world: World) -> Outcome:
     """Write what the source alone has to topics on the target, once."""
-    assert world.apart is not None
-    flow, found = world.flow, world.apart
+    flow, found = world.flow, world.found.apart
+    assert found is not None
     if not found.tails:
         return skipped(f"nothing was found on {flow.source.alias} alone")
     topics = sorted({it.topic for it in found.tails})
@@ -171,10 +171,10 @@ def export_tails(world: World) -> Outcome:
         flow, world.clusters.target, ((topic, found.partition_counts[topic]) for topic in topics)
     )
     exported = export.export(flow, world.clusters, found.tails, world.failover, world.run, world.read)
-    world.exported = exported.notes
     before = sum(it.records for it in exported.notes) - exported.records
     earlier = f", {before:,} before" if before else ""
-    return done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
+    outcome = done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
+    return learned(outcome, replace(world.found, exported=exported.notes))
 
 
 def _contents_read(flow: FlowSettings, topic: str) -> bool:
@@ -185,16 +185,16 @@ def _contents_read(flow: FlowSettings, topic: str) -> bool:
 
 def look_export(world: World) -> str:
     """Say how many records would be exported."""
-    found = world.apart
+    found = world.found.apart
     return f"would export {found.least}{found.only_on_source:,} records" if found is not None else ""
 
 
 def write_tail_files(world: World) -> Outcome:
     """Write files of what the topics hold; a partition that was not exported to its end has none."""
-    assert world.apart is not None
-    found, folder = world.apart, reports_folder(world.flow, "failback") / world.failover
-    noted = {(it.topic, it.partition): it for it in world.exported}
-    missing = []
+    found, folder = world.found.apart, reports_folder(world.flow, "failback") / world.failover
+    assert found is not None
+    noted = {(it.topic, it.partition): it for it in world.found.exported}
+    missing, there = list[str](), list[files.WrittenFile]()
     for stretch in (*found.tails, *found.strays):
         note = noted.get((stretch.topic, stretch.partition)) if stretch in found.tails else None
         if stretch in found.tails and note is None:
@@ -208,20 +208,21 @@ def write_tail_files(world: World) -> Outcome:
                 f"{stretch.place} of {world.flow.source.alias} no longer holds all that was exported"
             )
         else:
-            world.files.append(written)
+            there.append(written)
     if missing:
-        return failed("; ".join(missing))
-    if not world.files:
-        return skipped("no record to write")
-    return done(
-        f"{sum(it.records for it in world.files):,} records in {len(world.files):,} files below {folder}"
-    )
+        outcome = failed("; ".join(missing))
+    elif there:
+        outcome = done(f"{sum(it.records for it in there):,} records in {len(there):,} files below {folder}")
+    else:
+        outcome = skipped("no record to write")
+    return learned(outcome, replace(world.found, files=tuple(there)))
 
 
 def _write_evidence(world: World) -> Outcome:
     seal = world.tools.seal
-    world.evidence, _ = keep_run(world.flow, world.run, report_of(world).document, seal)
-    return done(f"evidence {world.evidence}{'' if seal.key else ' (not signed)'}")
+    path, _ = keep_run(world.flow, world.run, report_of(world).document, seal)
+    outcome = done(f"evidence {path}{'' if seal.key else ' (not signed)'}")
+    return learned(outcome, replace(world.found, evidence=path))
 
 
 COMPARE: Step[World] = Step(
@@ -232,7 +233,7 @@ COMPARE: Step[World] = Step(
     "a partition that cannot be compared, or an open transaction on the source, is named; the others are exported."
     " Mend it, or wait until the transaction ends, and run it again",
     compare_sides,
-    reads=compare_sides,
+    compare_sides,
 )
 EXPORT_TAIL: Step[World] = Step(
     StepName.EXPORT_TAIL,
@@ -258,7 +259,8 @@ SAVE: tuple[Step[World], ...] = (COMPARE, EXPORT_TAIL, WRITE_FILES, ending.REPOR
 
 def report_of(world: World) -> FailbackReport:
     """Return what was done and found so far."""
-    found = world.apart
+    known = world.found
+    found = known.apart
     counted = found if found is not None and not found.unseen else None
     bad = any(it.state is StepState.FAILED for it in world.steps)
     return FailbackReport(
@@ -267,18 +269,18 @@ def report_of(world: World) -> FailbackReport:
         mode=FAILBACK,
         state=State.FAILED if bad else State.PROMOTED,
         dry_run=world.request.dry_run,
-        steps=tuple(world.steps),
+        steps=world.steps,
         topics=found.topics if found is not None else (),
-        evidence=world.evidence,
+        evidence=known.evidence,
         by=world.request.by,
         next=_next(world, failed=bad),
         failover=world.failover,
         only_on_source=counted.only_on_source if counted is not None else None,
         only_on_target=counted.only_on_target if counted is not None else None,
         strayed=counted.strayed if counted is not None else None,
-        exported=world.exported,
-        tail_topics=tail_topics(world.flow, world.exported),
-        files=tuple(world.files),
+        exported=known.exported,
+        tail_topics=tail_topics(world.flow, known.exported),
+        files=known.files,
         notes=(*found.notes, *found.unseen) if found is not None else (),
     )
 
@@ -294,7 +296,8 @@ def _next(world: World, *, failed: bool) -> str:
         return f"the flow stays promoted; {again} goes on"
     if world.request.dry_run:
         return f"{again} exports it; nothing on either side is changed but twinlog's own topics"
-    strayed = world.apart.strayed if world.apart is not None else 0
+    apart = world.found.apart
+    strayed = apart.strayed if apart is not None else 0
     lost = (
         f"{strayed:,} records on {world.flow.target.alias} do not come home by themselves; "
         if strayed

@@ -27,7 +27,7 @@ from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.approved import Approval, relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.home_steps import HOME
-from twinlog.recovery.journal import Journal, acting
+from twinlog.recovery.journal import acting
 from twinlog.recovery.one_sided.divergence import brings_home
 from twinlog.recovery.one_sided.read import Read
 from twinlog.recovery.procedure import Actor, Tail, says_yes
@@ -88,10 +88,9 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         rights.require_to_save(flow, clusters, [it.topic for it in saved])
         copies, denied = [it.remote_topic for it in going], failover.denied if failover is not None else ()
         rights.require_to_go_home(back, copies, denied)
-    back_world = _seen(back, request, tools, actor, name)
     world = replace(
-        _seen(there, request, tools, actor, name),
-        reverse=back_world,
+        World.of(there, request, tools, actor, name, ask_source=True),
+        reverse=World.of(back, request, tools, actor, name, ask_source=True),
         failover=begun.failover,
         read=read,
         homeward=back.flow,
@@ -100,12 +99,6 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         return _preview(world, under_way)
     with failback.source_awaited(flow):
         return _walk(world)
-
-
-def _seen(way: Way, request: Request, tools: Tools, actor: Actor, run: str) -> World:
-    """Return a flow as this process sees it: it copies for this run alone."""
-    flow = replace(way.flow, recovery_run=run)
-    return World(flow, way.clusters, tools, Journal(flow, way.clusters, actor, ask_source=True), request, run)
 
 
 def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[DiscoveredTopic]) -> None:
@@ -127,8 +120,8 @@ def _walk(world: World) -> FailbackReport:
     """Take both flows, and do the steps that are left."""
     began = time.monotonic()
     world.tools.told(StepName.BEGIN, None)
-    taken = home_steps.begin(world)
-    stopped = walking.walk(world, HOME, taken, began, "failing back")
+    world, taken = home_steps.begin(world)
+    world, stopped = walking.walk(world, HOME, taken, began, "failing back")
     if stopped is not None:
         home_steps.let_cycles(world)
     return home_steps.report(world, stopped)
@@ -139,14 +132,14 @@ def _preview(world: World, under_way: RecoveryRun | None) -> FailbackReport:
 
     Where groups will go on is known once both maps cover what is to be brought home.
     """
-    stopped = walking.look(world, HOME, under_way)
+    world, stopped = walking.look(world, HOME, under_way)
     again = f"twinlog failback --flow '{world.flow.name}'"
     state = State.PROMOTED if under_way is None else State.WAITING
     return replace(
         failback.report_of(world),
         state=State.FAILED if stopped is not None else state,
         groups=tuple(
-            replace(it, downstream_offset=None, again=None, skipped=None) for it in world.back.groups
+            replace(it, downstream_offset=None, again=None, skipped=None) for it in world.found.groups
         ),
         next=f"{again} goes home" if under_way is None else f"{again} goes on with {under_way.run}",
         exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,

@@ -25,26 +25,32 @@ from twinlog.recovery.report import FailbackReport, State, skips, stopped_in
 from twinlog.recovery.steps import canary, ending, planned, registries
 from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import forget_denials, still_denied
-from twinlog.recovery.steps.world import World
+from twinlog.recovery.steps.world import World, learned
 from twinlog.state.ledger import Ledger
 from twinlog.visible import listed
 
 
-def begin(there: World) -> RecoveryRun:
-    """Take the run; if A is not promoted yet, take the reverse flow too.  Raises as the moves."""
-    back = there.back
+def begin(there: World) -> tuple[World, RecoveryRun]:
+    """Take the run; if A is not promoted yet, take the reverse flow too.  Raises as the moves.
+
+    What had expired before it came home is noted in the world.
+    """
+    back, notes = there.back, list[str]()
     actor, run = there.journal.actor, there.run
     taken = there.journal.move(lambda now: homeward.set_out(there.flow.name, now, actor, run, clock.now_ms()))
     assert taken is not None
     if taken.promoted_ms is None:
         if back.flow.homes is not None:
             homes.make_known(there.way, back.way)
-        back.journal.move(lambda now: _lend(there, now))
-    return taken
+        back.journal.move(lambda now: _lend(there, now, notes))
+    return replace(there, found=replace(there.found, notes=tuple(notes))), taken
 
 
-def _lend(there: World, ledger: Ledger) -> transitions.Move:
-    """Take the reverse flow, unless another process goes on with the run, or has ended it, meanwhile."""
+def _lend(there: World, ledger: Ledger, notes: list[str]) -> transitions.Move:
+    """Take the reverse flow, unless another process goes on with the run, or has ended it, meanwhile.
+
+    `notes` are then those of this move.
+    """
     back = there.back
     known = there.ledger
     planned.still_mine(there, known)
@@ -56,7 +62,7 @@ def _lend(there: World, ledger: Ledger) -> transitions.Move:
     if back.flow.homes is None:
         return move
     begun = homes.begin(move, there.way, back.way, there.failover, ledger)
-    there.notes += [
+    notes[:] = [
         f"{it.life.topic}-{it.life.partition}: {it.expired:,} offsets behind the copies had expired on"
         f" {back.flow.source.alias} before they came home"
         for it in begun.passed_over
@@ -96,7 +102,7 @@ def still_lent(back: World, run: RecoveryRun) -> bool:
 
 def bring_home(there: World) -> Outcome:
     """Copy both ways while clients work on B, so that little is left when they have to stop."""
-    back, found = there.back, there.apart
+    back, found = there.back, there.found.apart
     assert found is not None
     if why := looks.why_tail(there.flow, found.only_on_source, there.request.tail):
         return waiting(f"{why}; they are exported: run it again with --tail keep")
@@ -117,12 +123,12 @@ def bring_home(there: World) -> Outcome:
         else ""
     )
     brought = f"{found.coming:,} records and what came since brought home{kept}{what}"
-    if found.strayed:
-        there.notes.append(f"{found.strayed:,} records stay on {there.flow.target.alias}: see the files")
-    text = "; ".join([brought, *there.notes, *standby.keep_known(back)])
-    if not_there:
-        there.notes.append(not_there)
-    return done("; ".join(filter(None, [text, not_there, _staying(there)])))
+    stray = (
+        f"{found.strayed:,} records stay on {there.flow.target.alias}: see the files" if found.strayed else ""
+    )
+    known, stay = standby.keep_known(back), _staying(there)
+    texts = [brought, *there.found.notes, stray, *known, not_there, stay]
+    return there.noting(done("; ".join(filter(None, texts))), *filter(None, [stray, not_there, stay]))
 
 
 def let_cycles(there: World) -> None:
@@ -145,8 +151,7 @@ def let_cycles(there: World) -> None:
 def compare(there: World) -> Outcome:
     """Count what each side alone has, and tell A what B has: it may have to do without B."""
     outcome = failback.compare_sides(there)
-    if there.apart is not None:
-        standby.report(there.back)
+    standby.report(there.back)
     return outcome
 
 
@@ -156,9 +161,7 @@ def _staying(there: World) -> str:
     usual = there.tools.reverse.flow if there.tools.reverse is not None else None
     if back.flow.homes is None or not (names := homes.staying(there.way, back.way, usual)):
         return ""
-    stay = f"no flow brings {listed(names)} to {there.flow.source.alias}"
-    there.notes.append(stay)
-    return stay
+    return f"no flow brings {listed(names)} to {there.flow.source.alias}"
 
 
 def audit(there: World) -> Outcome:
@@ -175,8 +178,8 @@ def audit(there: World) -> Outcome:
 def approve(there: World) -> Outcome:
     """Ask a person; without one the way home waits."""
     flow, back = there.flow, there.back
-    missing = "" if back.proved_drained else planned.missing(back)
-    placed = back.groups
+    missing, found = ("", there.found) if there.found.drained else planned.missing(back)
+    placed = found.groups
     groups, again = len({it.group for it in placed}), sum(it.again or 0 for it in placed)
     least = "at least " if any(it.again is None for it in placed) else ""
     lost = ", but ".join(filter(None, [missing or planned.told_lost(there, back), skips(placed)]))
@@ -184,17 +187,17 @@ def approve(there: World) -> Outcome:
         f"{flow.name}: promote {flow.source.alias} again? {lost}, {groups:,} groups are placed there,"
         f" {least}{again:,} records are read again"
     )
-    return ending.answered(there, question, lost, "clients stay where they are")
+    return ending.answered(replace(there, found=found), question, lost, "clients stay where they are")
 
 
 def promote(there: World) -> Outcome:
     """Look once more, and write that the flow follows; the entry of this step is in the same transaction."""
     back, began = there.back, time.monotonic()
-    why = planned.moved_since(back) if back.proved_drained else "nothing was proved in this process"
+    why, found = planned.moved_since(back)
     if why:
-        return failed(f"{why}: nothing is promoted; run it again", refused=True)
+        return learned(failed(f"{why}: nothing is promoted; run it again", refused=True), found)
     back.journal.move(lambda now: planned.still_mine(back, now))  # nobody has aborted the reverse flow alone
-    outcome = done(f"{there.flow.source.alias} is promoted; {_follows(there)}")
+    outcome = learned(done(f"{there.flow.source.alias} is promoted; {_follows(there)}"), found)
     nothing_lost = not planned.answering(there, back)
 
     def move(ledger: Ledger) -> transitions.Move:
@@ -232,11 +235,10 @@ def follow(there: World) -> Outcome:
     actor, run = back.journal.actor, back.run
     back.journal.move(lambda now: homeward.give_back(now, actor, run, clock.now_ms()))
     notes += standby.keep_known(there)
-    there.notes += notes
     text = f"{_follows(there)}; {_follows(back)}"
     if denied:
         text += f"; {denied:,} denials of WRITE removed from {there.flow.target.alias}"
-    return done("; see to it: ".join([text, *notes]))
+    return there.noting(done("; see to it: ".join([text, *notes])), *notes)
 
 
 def switch_clients(there: World) -> Outcome:
@@ -262,7 +264,7 @@ def write_evidence(there: World) -> Outcome:
         **found,
         **{name: it for name, it in report(there, None).document.items() if it or name not in found},
         "journal": to_json(run.journal) if run is not None else [],
-        "notes": [*there.notes, *there.back.notes],
+        "notes": there.found.notes,
     }
     path, digest = keep_run(there.flow, there.run, recovery, there.tools.seal)
     return ending.end(there, path, digest, began)
@@ -388,7 +390,7 @@ def report(there: World, stopped: Outcome | None) -> FailbackReport:
         **told,
         **_exported(there.flow, there.ledger, there.failover),
         state=State.FOLLOWING if arrived else stopped_in(stopped),
-        groups=there.back.groups,
+        groups=there.found.groups,
         next=_next(there.flow, arrived=arrived, ended=stopped is not None),
     )
 

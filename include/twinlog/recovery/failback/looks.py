@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import StepState
-from twinlog.procedure import StepName
+from twinlog.procedure import Outcome, StepName
 from twinlog.recovery.procedure import Tail
 from twinlog.recovery.steps import planned
 from twinlog.recovery.steps.world import World
@@ -22,7 +24,7 @@ def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
 
 def look_bring_home(there: World) -> str:
     """Say what would be removed and come home, and why a person has to decide first."""
-    flow, found = there.flow, there.apart
+    flow, found = there.flow, there.found.apart
     failover = there.ledger.recovery(there.failover)
     denied = len(failover.denied) if failover is not None else 0
     text = f"would remove {denied:,} denials of WRITE on {flow.source.alias}"
@@ -36,7 +38,7 @@ def look_bring_home(there: World) -> str:
 
 def look_drain(there: World) -> str:
     """Say how many records are left to come home."""
-    found = there.apart
+    found = there.found.apart
     return f"{found.least}{found.coming:,} records are not on {there.flow.source.alias} now" if found else ""
 
 
@@ -48,7 +50,9 @@ def are_home(there: World) -> bool:
     )
 
 
-def look_groups(there: World) -> str:
+def look_groups(there: World) -> Outcome:
     """Say where groups stand, and where they would go on once there is a place for them."""
-    told = planned.look_groups(there.back)
-    return told if are_home(there) else f"{told.partition(';')[0]}, to be placed once records are home"
+    seen = planned.look_groups(there.back)
+    if are_home(there):
+        return seen
+    return replace(seen, message=f"{seen.message.partition(';')[0]}, to be placed once records are home")

@@ -17,16 +17,18 @@ from twinlog.gate.ask import GateRequest
 from twinlog.gate.record import keep, keep_run
 from twinlog.jsonable import to_json
 from twinlog.judge.check import Mode
-from twinlog.procedure import Outcome, Step, StepName, done, failed, skipped, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, failed, failed_by, planned, skipped, waiting
 from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, skips
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.forbidden import known_to_forbid, told
+from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
-from twinlog.recovery.steps.source_dead import count, read_placings, shown
-from twinlog.recovery.steps.world import Answer, World
+from twinlog.recovery.steps.source_dead import read_placings, shown
+from twinlog.recovery.steps.world import Answer, Found, World, learned
 from twinlog.state.ledger import Ledger
+from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import listed
 
 AGAIN = "look at what would be done now, and approve that"
@@ -53,25 +55,26 @@ def ask_gate(world: World) -> Outcome:
     return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}{way}", refused=True)
 
 
-def look_gate(world: World, mended: Collection[str] = ()) -> str:
-    """Say what forbids the failover already; "" if nothing is known to, or the flow is promoted.
+def look_gate(world: World, mended: Collection[str] = ()) -> Outcome:
+    """Say what forbids the failover already, if something is known to, unless the flow is promoted.
 
     The checks `mended` are made to hold by a step that is still to come.
     """
     flow, clusters = world.flow, world.clusters
     ledger = world.ledger
     if transitions.open_run(ledger) is None and ledger.phase.out_of_service:
-        return ""
+        return planned("")
     if world.mode is Mode.PLANNED:
-        found = known_to_forbid(flow, clusters, world.seen)
-        world.forbidding = tuple(it for it in found if it.name not in mended)
-        why = told(world.forbidding)
-        return f"says no already, before producers are stopped: {why}" if why else ""
-    result = ask.run(flow, clusters, GateRequest(world.mode)).result
-    world.forbidding = tuple(it for it in result.checks if it.blocks)
-    if "source-silent" in result.blocking:
-        return f"would say no: {flow.source.alias} answers (use --mode planned)"
-    return f"would say no: {told(world.forbidding)}" if world.forbidding else ""
+        known = known_to_forbid(flow, clusters, world.found.observed)
+        found = tuple(it for it in known if it.name not in mended)
+        why = f"says no already, before producers are stopped: {told(found)}"
+    else:
+        result = ask.run(flow, clusters, GateRequest(world.mode)).result
+        found = tuple(it for it in result.checks if it.blocks)
+        answers = "source-silent" in result.blocking
+        why = f"{flow.source.alias} answers (use --mode planned)" if answers else told(found)
+        why = f"would say no: {why}"
+    return learned(planned(why if found else ""), replace(world.found, forbidding=found))
 
 
 def look_switch(world: World) -> str:
@@ -81,53 +84,55 @@ def look_switch(world: World) -> str:
 
 def approve(world: World) -> Outcome:
     """Ask a person; without one the failover waits."""
-    flow = world.flow
+    flow, found = world.flow, world.found
     if world.mode is Mode.PLANNED:
-        cost = ("" if world.proved_drained else missing(world)) or told_lost(world)
+        cost, found = ("", found) if found.drained else missing(world)
+        cost = cost or told_lost(world)
     else:
-        loss = world.loss or count(world)
-        cost = loss.cost
-        world.groups = shown(read_placings(flow, world.clusters.target, world.ledger))
-    if text := skips(world.groups):
+        loss = found.loss or read_loss(FlowSnapshot(flow, world.clusters))
+        cost, placings = loss.cost, read_placings(flow, world.clusters.target, world.ledger)
+        found = replace(found, loss=loss, topics=loss.topics, groups=shown(placings))
+    if text := skips(found.groups):
         cost = f"{cost}, but {text}"
     run = world.noted
     if run is not None:
         cost += run.changed_mode
-    groups = len({it.group for it in world.groups})
+    groups = len({it.group for it in found.groups})
     placed = f", {groups:,} groups are placed" if groups else ""
     question = f"{flow.name}: promote {flow.target.alias}? {cost}{placed}"
-    return answered(world, question, cost, "nothing is promoted")
+    return answered(replace(world, found=found), question, cost, "nothing is promoted")
 
 
 def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     """Put the question to a person: a yes is to what it costs, after a no all `stays` as it is.
 
-    Raises TerminalError `approval-expired` if the yes was given beforehand, to another cost, and `no-approver`.
+    It ends with TerminalError `approval-expired` if the yes was given beforehand, to another cost.
+    Raises TerminalError `no-approver`.
     """
     abort = f"twinlog recovery abort --flow '{world.flow.name}' --reason ..."
-    world.cost, agreed, by = cost, world.tools.agreed, world.journal.actor.by
+    found, agreed, by = replace(world.found, cost=cost), world.tools.agreed, world.journal.actor.by
     if agreed not in {"", cost}:
-        raise TerminalError(
-            f"{by} has approved `{agreed}`, and now it is `{cost}`", hint=AGAIN, code="approval-expired"
-        )
+        what = f"{by} has approved `{agreed}`, and now it is `{cost}`"
+        return learned(failed_by(TerminalError(what, hint=AGAIN, code="approval-expired")), found)
     answer, actor = world.tools.approve(question), world.journal.actor
     before = _said_before(world, cost)
     if answer is Answer.NOBODY:
-        world.answered = before
-        return waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
-    yes, lost = answer is Answer.YES, at_risk(world.topics).least
+        nobody = waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
+        return learned(nobody, replace(found, answered=before))
+    yes, lost = answer is Answer.YES, at_risk(found.topics).least
     if yes:
         require_approver(world.flow, by)
     others = tuple(it for it in before.yes_of if it != by) if yes and before is not None else ()
-    world.answered = Answered(by, actor.known_by, yes, cost, lost, actor.driver, others)
+    found = replace(found, answered=Answered(by, actor.known_by, yes, cost, lost, actor.driver, others))
     if not yes:
-        return failed(f"no: {stays}; run it again, or `{abort}`", refused=True)
+        return learned(failed(f"no: {stays}; run it again, or `{abort}`", refused=True), found)
     anybody = "" if world.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
     said = f"yes, by {by} ({actor.known_by}{anybody}){f', after {listed(others)}' if others else ''}"
     wanting = world.flow.failover.approvals_required - 1 - len(others)
     if wanting > 0:
-        return waiting(f"{said}; twinlog.approvals.required asks for {wanting:,} more, by others; {cost}")
-    return done(f"{said}; {cost}")
+        more = f"twinlog.approvals.required asks for {wanting:,} more, by others"
+        return learned(waiting(f"{said}; {more}; {cost}"), found)
+    return learned(done(f"{said}; {cost}"), found)
 
 
 def _said_before(world: World, cost: str) -> Answered | None:
@@ -140,14 +145,13 @@ def _said_before(world: World, cost: str) -> Answered | None:
 def promote(world: World) -> Outcome:
     """Look once more, and write the promotion; the entry of this step is in the same transaction."""
     flow, began = world.flow, time.monotonic()
-    why = _changed(world)
+    why, found = _changed(world)
     if why:
-        return failed(f"{why}: nothing is promoted; run it again", refused=True)
-    planned = world.mode is Mode.PLANNED
-    proved = planned and not answering(world)
-    known = 0 if proved else (world.loss.known if world.loss else None)
-    rpo = 0.0 if proved else (world.loss.seconds if world.loss else None)
-    outcome = done(f"{flow.target.alias} is promoted")
+        return learned(failed(f"{why}: nothing is promoted; run it again", refused=True), found)
+    proved = world.mode is Mode.PLANNED and not answering(world)
+    known = 0 if proved else (found.loss.known if found.loss else None)
+    rpo = 0.0 if proved else (found.loss.seconds if found.loss else None)
+    outcome = learned(done(f"{flow.target.alias} is promoted"), found)
 
     def move(ledger: Ledger) -> transitions.Move:
         entry = world.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
@@ -166,18 +170,16 @@ def promote(world: World) -> Outcome:
     return outcome
 
 
-def _changed(world: World) -> str:
-    """Say what is not any more as it was proved; "" if all of it is."""
+def _changed(world: World) -> tuple[str, Found]:
+    """Say what is not any more as it was proved, "" if all of it is; return what is known by that, too."""
     if world.mode is Mode.PLANNED:
-        if not world.proved_drained:
-            return "nothing was proved in this process"
         return moved_since(world)
     accepted = world.ledger.accepted
     answers = (Offence(world.flow.name, None, 1),)
     decided = covering(accepted, "source-silent", answers, clock.now_ms())
     if not decided and source_answers(world.clusters.source):
-        return f"{world.flow.source.alias} answers again"
-    return ""
+        return f"{world.flow.source.alias} answers again", world.found
+    return "", world.found
 
 
 def switch_clients(world: World) -> Outcome:
@@ -234,9 +236,9 @@ def _write(world: World, run: RecoveryRun) -> tuple[str, str]:
     recovery = {
         "flow": world.flow.name,
         **to_json(replace(run, evidence="", evidence_sha256="")),
-        "topics": to_json(world.topics) or world.request.found.get("topics", []),
-        "groups": to_json(world.groups) or world.request.found.get("groups", []),
-        "notes": list(world.notes),
+        "topics": to_json(world.found.topics) or world.request.found.get("topics", []),
+        "groups": to_json(world.found.groups) or world.request.found.get("groups", []),
+        "notes": world.found.notes,
     }
     return keep_run(world.flow, world.run, recovery, world.tools.seal)
 

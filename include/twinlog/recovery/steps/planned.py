@@ -31,7 +31,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
 from twinlog.offset_sync import emit
-from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, failed, planned, waiting
 from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
@@ -44,7 +44,7 @@ from twinlog.recovery.steps.source_writers import (
     sparing_readers,
     still_denied,
 )
-from twinlog.recovery.steps.world import World
+from twinlog.recovery.steps.world import Found, Learned, World, learned
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
@@ -73,46 +73,44 @@ def fence_producers(world: World, *others: World) -> Outcome:
     denials = sparing_readers(source, plan_denials(flow, source))
     refused = deny_writes(world, others, denials.new)
     why = refused or denials.why_none
-    world.shut = denied_to_everybody(source, produced_topics(flow, source))
+    found = replace(world.found, shut=denied_to_everybody(source, produced_topics(flow, source)))
     known = world.ledger.incarnations
     deadline = time.monotonic() + flow.failover.wait_seconds
     while (moving := moving_topics(flow, source, known, sleep=world.tools.sleep)).topics:
         if time.monotonic() >= deadline:
-            return waiting(
-                f"{moving.told(flow.source.alias)}, and run it again"
-                + (f" (twinlog denies them nothing: {why})" if why else "")
-            )
+            none = f" (twinlog denies them nothing: {why})" if why else ""
+            return learned(waiting(f"{moving.told(flow.source.alias)}, and run it again{none}"), found)
         copy_all(world)
     made = f"WRITE denied on {len(denials.new):,} topics" if denials.new and not refused else ""
     if why:
         denied = f"{made}, not on all: {why}" if made else f"no ACL was made: {why}"
     else:
         denied = made or "WRITE was denied already"
-    return done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
+    return learned(done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}"), found)
 
 
-def drain(world: World) -> Outcome:
+def drain(world: World) -> Learned:
     """Copy until nothing is left, and report it as a cycle does."""
-    flow, began_ms = world.flow, clock.now_ms()
+    flow, found, began_ms = world.flow, world.found, clock.now_ms()
     for _ in range(PASSES):
         copied, why = copy_all(world)
         facts = observe(FlowSnapshot(flow, world.clusters))
-        world.topics = partitions_at_risk(facts)
-        left = at_risk(world.topics)
+        found = replace(found, topics=partitions_at_risk(facts))
+        left = at_risk(found.topics)
         if why:
-            return failed(f"not everything could be copied: {why}")
+            return learned(failed(f"not everything could be copied: {why}"), found)
         if left == Total():
             report = publish.run(
                 flow, world.clusters, world.journal.actor.holder, _json(copied), began_ms, facts
             )
-            world.proved_drained = True
             schemas = registries.bring_rest(world)
-            return done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
+            outcome = done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
+            return learned(outcome, replace(found, drained=True))
     what = left.told(f"are left after {PASSES} passes")
-    return failed(f"{what}: something still writes, or a partition stands still")
+    return learned(failed(f"{what}: something still writes, or a partition stands still"), found)
 
 
-def drain_both(world: World, other: World | None = None) -> Outcome:
+def drain_both(world: World, other: World | None = None) -> Learned:
     """Copy until nothing is left; the flow in the other direction then passes over what came.
 
     With unchanged names a group is placed by the maps of both flows, so both have to cover all of its log.  Without
@@ -123,8 +121,8 @@ def drain_both(world: World, other: World | None = None) -> Outcome:
     if outcome.ends or other is None:
         return outcome
     if why := pass_over(other):
-        world.notes.append(why)
-        return done(f"{outcome.message}; {why}")
+        drained = replace(world, found=outcome.found)
+        return drained.noting(done(f"{outcome.message}; {why}"), why)
     return drain(world)  # in its turn it passes over what that wrote
 
 
@@ -207,14 +205,15 @@ def place_groups(world: World) -> Outcome:
     emit.run(flow, world.clusters)
     while True:
         result = checkpoints.run(flow, world.clusters)
-        world.groups = placed(result.rows)
+        found = replace(world.found, groups=placed(result.rows))
         reading = still_reading(world, result.rows)
         if not reading and not misplaced(result.rows):
             break
         if time.monotonic() >= deadline:
-            return waiting(_why_not_placed(flow, reading, misplaced(result.rows)))
+            return learned(waiting(_why_not_placed(flow, reading, misplaced(result.rows))), found)
         world.tools.sleep(LOOK_SECONDS)
-    return done("; ".join(filter(None, [_placed_text(result), result.untold, skips(world.groups)])))
+    texts = [_placed_text(result), result.untold, skips(found.groups)]
+    return learned(done("; ".join(filter(None, texts))), found)
 
 
 def placing(flow: FlowSettings) -> FlowSettings:
@@ -317,13 +316,14 @@ def told_lost(*worlds: World) -> str:
     return f"nothing is lost besides this: {besides}" if besides else "nothing is lost"
 
 
-def missing(world: World) -> str:
+def missing(world: World) -> tuple[str, Found]:
     """Look at records and groups for what another process has proved; say what is missing, "" if nothing is."""
     flow = world.flow
-    world.topics = partitions_at_risk(observe(FlowSnapshot(flow, world.clusters), configs=False))
-    world.groups = placed(checkpoints.run(placing(flow), world.clusters, dry_run=True).rows)
-    left = at_risk(world.topics)
-    return "" if left == Total() else left.told(f"are not on {flow.target.alias} now")
+    topics = partitions_at_risk(observe(FlowSnapshot(flow, world.clusters), configs=False))
+    groups = placed(checkpoints.run(placing(flow), world.clusters, dry_run=True).rows)
+    left = at_risk(topics)
+    why = "" if left == Total() else left.told(f"are not on {flow.target.alias} now")
+    return why, replace(world.found, topics=topics, groups=groups)
 
 
 def _named(it: AuditedDifference) -> str:
@@ -333,13 +333,22 @@ def _named(it: AuditedDifference) -> str:
     return f"{it.topic}-{it.partition}, {where}: {it.kind.value}: {it.message}"
 
 
-def moved_since(world: World) -> str:
-    """Say what has moved since it was proved, just before the promotion; "" if nothing has."""
-    world.topics = partitions_at_risk(observe(FlowSnapshot(world.flow, world.clusters), configs=False))
-    still = denied_to_everybody(world.clusters.source, world.shut)
-    if open_again := [it for it in world.shut if it not in still]:
+def moved_since(world: World) -> tuple[str, Found]:
+    """Say what has moved since it was proved, just before the promotion, "" if nothing has, and what is known now."""
+    if not world.found.drained:
+        return "nothing was proved in this process", world.found
+    topics = partitions_at_risk(observe(FlowSnapshot(world.flow, world.clusters), configs=False))
+    world = replace(world, found=replace(world.found, topics=topics))
+    return _moved(world), world.found
+
+
+def _moved(world: World) -> str:
+    """Say what has moved since it was proved, records first; "" if nothing has."""
+    shut = world.found.shut
+    still = denied_to_everybody(world.clusters.source, shut)
+    if open_again := [it for it in shut if it not in still]:
         return f"{world.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
-    left = at_risk(world.topics)
+    left = at_risk(world.found.topics)
     if left.least:
         return left.told(f"were written to {world.flow.source.alias} since")
     if left.doubt:
@@ -354,24 +363,24 @@ def _group_moved(world: World, rows: Sequence[GroupPartitionRow]) -> str:
         return f"group {moved[0].group} moved on {moved[0].topic}-{moved[0].partition} since"
     if wrong := misplaced(rows):
         return f"group {wrong[0].group} is not in its place any more: {wrong[0].text}"
-    told = {(it.group, it.topic, it.partition): it.skipped or 0 for it in world.groups}
+    told = {(it.group, it.topic, it.partition): it.skipped or 0 for it in world.found.groups}
     more = skips(
         it for it in placed(rows) if (it.skipped or 0) > told.get((it.group, it.topic, it.partition), 0)
     )
     return f"{more}, more than before" if more else ""
 
 
-def look_fence(world: World, copied: str = "") -> str:
-    """Say what would be copied and denied; what was seen, and is not on the target, is in the world then.
+def look_fence(world: World, copied: str = "") -> Outcome:
+    """Say what would be copied and denied.
 
     `copied` says what is left to copy, if a step before this one brings the rest.
     """
     flow, clusters = world.flow, world.clusters
     snapshot = FlowSnapshot(flow, clusters)
-    world.seen = see(snapshot)
-    world.topics = partitions_at_risk(world.seen.facts)
+    seen = see(snapshot)
+    found = replace(world.found, observed=seen, topics=partitions_at_risk(seen.facts))
     if not copied:
-        most = "least" if at_risk(world.topics).doubt else "most"
+        most = "least" if at_risk(found.topics).doubt else "most"
         copied = f"at {most} {ranges.run(flow, clusters, snapshot=snapshot).records:,} records"
     denials = plan_denials(flow, clusters.source)
     unnamed = sum(it.keeps_rest for it in denials.new)
@@ -383,17 +392,19 @@ def look_fence(world: World, copied: str = "") -> str:
         if denials.new
         else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
     )
-    return f"would copy {copied}, then {denied}, and watch for {flow.gate.fence_seconds} s"
+    text = f"would copy {copied}, then {denied}, and watch for {flow.gate.fence_seconds} s"
+    return learned(planned(text), found)
 
 
-def look_groups(world: World) -> str:
-    """Say where groups would go on; their places are in the world then."""
+def look_groups(world: World) -> Outcome:
+    """Say where groups would go on."""
     found = checkpoints.run(placing(world.flow), world.clusters, dry_run=True)
-    world.groups, wrong = placed(found.rows), misplaced(found.rows)
+    groups, wrong = placed(found.rows), misplaced(found.rows)
     text = f"{len({it.group for it in found.rows}):,} groups, {len(found.rows):,} positions"
     if wrong:
         text += f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}"
-    return "; ".join(filter(None, [text, found.untold, skips(world.groups)]))
+    text = "; ".join(filter(None, [text, found.untold, skips(groups)]))
+    return learned(planned(text), replace(world.found, groups=groups))
 
 
 FENCE: Step[World] = Step(
@@ -413,7 +424,7 @@ DRAIN: Step[World] = Step(
     "0 records left in every partition",
     "a partition that cannot be copied is named, with what to do",
     drain_both,
-    lambda world: at_risk(world.topics).told(f"are not on {world.flow.target.alias} now"),
+    lambda world: at_risk(world.found.topics).told(f"are not on {world.flow.target.alias} now"),
 )
 GROUPS: Step[World] = Step(
     StepName.GROUPS,

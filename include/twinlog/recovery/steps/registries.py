@@ -40,8 +40,7 @@ def let_register(world: World) -> Outcome:
         return done(f"{sync.promote(flow):,} subjects of {flow.target.alias} are READWRITE")
     except TwinlogError as error:
         text = f"clients may not be able to register on {flow.target.alias}: {error.message}; {BY_HAND}"
-        world.notes.append(text)
-        return done(f"see to it: {text}")
+        return world.noting(done(f"see to it: {text}"), text)
 
 
 def look(world: World) -> str:
@@ -71,8 +70,8 @@ def come_home(there: World, back: World) -> Outcome:
     plan = sync.return_home(there.flow, there.clusters)
     if plan.conflicts:
         first = plan.conflicts[0]
-        there.notes.append(f"{first.subject}: {first.message}")
-        return done(f"{text}; see to it: {there.notes[-1]}{and_more(len(plan.conflicts))}")
+        what = f"{first.subject}: {first.message}"
+        return there.noting(done(f"{text}; see to it: {what}{and_more(len(plan.conflicts))}"), what)
     return done(f"{text}, not on {there.flow.target.alias}")
 
 

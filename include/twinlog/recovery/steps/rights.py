@@ -70,26 +70,26 @@ def _as_kept(world: World) -> Outcome:
     flow, target = with_profile(world.flow, Profile.PROMOTED), world.clusters.target
     ledger = world.ledger
     topics = {it.remote_topic for it in ledger.incarnations.values()}
-    shut = ""
+    shut, notes = "", list[str]()
     if names := denied_to_everybody(target, topics):
         shut = (
             f"; {target.alias} denies WRITE to everybody on {listed(names)}, not by this run: is that meant?"
         )
-        world.notes.append(shut.removeprefix("; "))
+        notes.append(shut.removeprefix("; "))
     if ledger.promotion_plan is None:
         text = f"{target.alias} keeps its own rights"
         if flow.homes is None:
             text = "no cycle has kept a plan: give producers their rights on the target by hand"
-            world.notes.append(text)
-        return done(f"{text}{shut}")
+            notes.append(text)
+        return world.noting(done(f"{text}{shut}"), *notes)
     kept = apply_plan.fitting(flow, ledger, target)
     age = f", as planned at {iso(ledger.promotion_plan.at_ms)}"
     text, missing = _apply(flow, world, kept.plan, list(kept.outdated), age)
     text += shut
-    if not missing:
-        return done(text)
-    world.notes.append(text)
-    return done(f"{text}; see to it: twinlog metadata plan --profile promoted")
+    if missing:
+        notes.append(text)
+        text += "; see to it: twinlog metadata plan --profile promoted"
+    return world.noting(done(text), *notes)
 
 
 def own_rights(flow: FlowSettings, clusters: Clusters) -> list[str]:

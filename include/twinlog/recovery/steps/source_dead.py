@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, uncovered
+from twinlog.formats.ledger.recovery import StepState
 from twinlog.gate.accepting import command
 from twinlog.gate.groups import recalled
 from twinlog.groups.plan import Decided, changes_of
 from twinlog.kafka_types import TopicPartition
-from twinlog.procedure import Outcome, Step, StepName, done, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, planned, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
-from twinlog.recovery.steps.loss import Loss, read_loss
-from twinlog.recovery.steps.world import World
+from twinlog.recovery.steps.loss import read_loss
+from twinlog.recovery.steps.world import World, learned
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import read_packed, read_progress
 from twinlog.topics.snapshot import FlowSnapshot
@@ -28,14 +30,13 @@ GROUP_COVERED, GROUP_NOT_AHEAD = "group-covered", "group-not-ahead"
 
 def count_loss(world: World) -> Outcome:
     """Say what is lost: by partition in the report, in sum here."""
-    return done(count(world).told)
+    return replace(look_loss(world), state=StepState.DONE)
 
 
-def count(world: World) -> Loss:
-    """Read what is lost."""
-    world.loss = loss = read_loss(FlowSnapshot(world.flow, world.clusters))
-    world.topics = loss.topics
-    return loss
+def look_loss(world: World) -> Outcome:
+    """Say the same, of a dry run."""
+    loss = read_loss(FlowSnapshot(world.flow, world.clusters))
+    return learned(planned(loss.told), replace(world.found, loss=loss, topics=loss.topics))
 
 
 def place_from_checkpoints(world: World) -> Outcome:
@@ -43,25 +44,24 @@ def place_from_checkpoints(world: World) -> Outcome:
     target, flow = world.clusters.target, world.flow
     ledger = world.ledger
     placings = read_placings(flow, target, ledger)
+    found = replace(world.found, groups=shown(placings))
     if blocked := unanswered(GROUP_COVERED, [it for it in placings if it.trouble], ledger.accepted):
-        world.groups = shown(placings)
         first = blocked[0]
         more = and_more(len(blocked), form=" (and {} positions more)")
-        return waiting(
+        why = (
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed: {first.trouble}"
             f"{more}; see to it and run it again, or accept it: {_command(flow, 'group-covered', first, blocked)}"
         )
+        return learned(waiting(why), found)
     if further := unanswered(GROUP_NOT_AHEAD, [it for it in placings if _skipped(it)], ledger.accepted):
-        world.groups = shown(placings)
-        return waiting(
+        why = (
             f"{skips(shown(further))}, and nobody has accepted so many; reset the group, or accept it:"
             f" {_command(flow, 'group-not-ahead', further[0], further)}"
         )
+        return learned(waiting(why), found)
     changes = changes_of(placings)
-    refused = commit(target, changes)
-    world.groups = shown(placings)
-    if refused is not None:
-        return refused
+    if (refused := commit(target, changes)) is not None:
+        return learned(refused, found)
     groups = {it.key.group for it in placings}
     left = sorted({it.key.group for it in placings if it.trouble})
     unplaced = f"; left where they are, as was accepted: {listed(left)}" if left else ""
@@ -72,7 +72,7 @@ def place_from_checkpoints(world: World) -> Outcome:
         f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
         f"{without_place(placings)}"
     )
-    return done("; ".join(filter(None, [text, skips(world.groups)])))
+    return learned(done("; ".join(filter(None, [text, skips(found.groups)]))), found)
 
 
 def without_place(placings: Sequence[Decided]) -> str:
@@ -124,18 +124,19 @@ def _command(flow: FlowSettings, check: str, first: Decided, placings: Sequence[
     return command(flow.name, amounts(check, of_group)[0])
 
 
-def _look_groups(world: World) -> str:
-    """Say which positions would be written; they are in the world then."""
+def _look_groups(world: World) -> Outcome:
+    """Say which positions would be written."""
     target = world.clusters.target
     placings = read_placings(world.flow, target, world.ledger)
-    world.groups = shown(placings)
+    groups = shown(placings)
     blocked = next((f"group {it.key.group}: {it.trouble}" for it in placings if it.trouble), "")
     text = (
         f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.writes for it in placings):,} to be written"
     )
     text = "; ".join(filter(None, [text, blocked])) + without_place(placings)
-    return "; ".join(filter(None, [text, skips(world.groups)]))
+    text = "; ".join(filter(None, [text, skips(groups)]))
+    return learned(planned(text), replace(world.found, groups=groups))
 
 
 LOSS: Step[World] = Step(
@@ -144,7 +145,7 @@ LOSS: Step[World] = Step(
     "records and seconds, by partition",
     "without a report of a cycle the loss is unknown, and the gate says no",
     count_loss,
-    lambda world: count(world).told,
+    look_loss,
 )
 GROUPS: Step[World] = Step(
     StepName.GROUPS,

@@ -1,10 +1,10 @@
-"""Hold what all steps of a procedure work on: the flow, its clusters, the tools, and what was found."""
+"""Hold what all steps of a procedure work on: the flow, its clusters, the tools, and what the steps before found."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from twinlog import clock
@@ -20,12 +20,12 @@ from twinlog.gate.evidence import Seal
 from twinlog.jsonable import Json
 from twinlog.judge.check import Mode
 from twinlog.logs.partition_reader import Lost
-from twinlog.procedure import StepName, StepReport, Told, silent
+from twinlog.procedure import Outcome, StepName, StepReport, Told, silent
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.one_sided.divergence import Divergence
 from twinlog.recovery.one_sided.files import WrittenFile
 from twinlog.recovery.one_sided.read import Read, Stretch
-from twinlog.recovery.procedure import Tail
+from twinlog.recovery.procedure import Actor, Tail
 from twinlog.recovery.report import PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
@@ -91,18 +91,60 @@ class Request:
     found: Json = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the steps of a run have found in this process; on the way home it is one for both flows.
+
+    `topics` are the records at risk, and `groups` the places, by the last look.  `shut` are the topics to which the
+    source let nobody write once the fence was done; `drained`: every record of the source was seen on the target after
+    that.  `observed` is what a dry run has read of both clusters, `forbidding` the checks that it found to fail.
+    `cost` is what a yes costs, `answered` what was said to that.  `apart` is what each side alone has, `exported` and
+    `files` where it was saved.  `notes` are for the evidence.
+    """
+
+    topics: tuple[TopicAtRisk, ...] = ()
+    groups: tuple[PlacedGroup, ...] = ()
+    shut: tuple[str, ...] = ()
+    drained: bool = False
+    loss: Loss | None = None
+    observed: Observed | None = None
+    forbidding: tuple[GateCheck, ...] = ()
+    cost: str = ""
+    answered: Answered | None = None
+    apart: Divergence | None = None
+    exported: tuple[TailExported, ...] = ()
+    files: tuple[WrittenFile, ...] = ()
+    evidence: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Learned(Outcome):
+    """The outcome of a step that has found something; the steps behind it know it."""
+
+    found: Found = Found()
+
+
+def learned(outcome: Outcome, found: Found) -> Learned:
+    """Return the outcome with what is known by it."""
+    return Learned(
+        outcome.state,
+        outcome.message,
+        outcome.refused,
+        outcome.exit_code,
+        outcome.transient,
+        outcome.error,
+        found,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class World:
-    """One process's view of a procedure: what it works on, and what its steps have found.
+    """One process's view of a procedure: what it works on, and what the steps before have found.
 
     `flow` acts on behalf of the run: it alone may copy while the flow is failing over.  On the way home `reverse` is
     the world of the flow that copies home: it is failed over.  `failover` is the one from which a way home, or a mere
     save, comes back, `read` reads what one side alone has, `homeward` is the flow that would bring it home.
-
-    `proved_drained` says that in this process every record of the source was seen on the target, after the producers
-    had stopped; `shut` are the topics to which the source let nobody write then.  `cost` is what a yes costs,
-    `answered` what was said to that, `seen` what a dry run has read of both clusters, `forbidding` the checks that it
-    found to fail.  `apart` is what each side alone has, `exported` and `files` where it was saved.
     """
 
     flow: FlowSettings
@@ -116,27 +158,39 @@ class World:
     failover: str = ""
     read: Read = _nothing_to_read
     homeward: FlowSettings | None = None
-    steps: list[StepReport] = field(default_factory=list)
-    topics: tuple[TopicAtRisk, ...] = ()
-    groups: tuple[PlacedGroup, ...] = ()
-    loss: Loss | None = None
-    proved_drained: bool = False
-    shut: tuple[str, ...] = ()
-    notes: list[str] = field(default_factory=list)
-    cost: str = ""
-    answered: Answered | None = None
-    seen: Observed | None = None
-    forbidding: tuple[GateCheck, ...] = ()
-    apart: Divergence | None = None
-    exported: tuple[TailExported, ...] = ()
-    files: list[WrittenFile] = field(default_factory=list)
-    evidence: str = ""
+    steps: tuple[StepReport, ...] = ()
+    found: Found = Found()
+
+    @classmethod
+    def of(
+        cls,
+        way: Way,
+        request: Request,
+        tools: Tools,
+        actor: Actor,
+        run: str = "",
+        *,
+        ask_source: bool = False,
+    ) -> World:
+        """Return a flow as the process of `actor` sees it: it copies for this run alone."""
+        flow = replace(way.flow, recovery_run=run)
+        journal = Journal(flow, way.clusters, actor, ask_source)
+        return cls(flow, way.clusters, tools, journal, request, run)
+
+    def after(self, row: StepReport, outcome: Outcome | None = None) -> World:
+        """Return the world as it is for the step behind this one."""
+        found = outcome.found if isinstance(outcome, Learned) else self.found
+        return replace(self, steps=(*self.steps, row), found=found)
+
+    def noting(self, outcome: Outcome, *notes: str) -> Learned:
+        """Return an outcome that leaves notes for the evidence."""
+        return learned(outcome, replace(self.found, notes=(*self.found.notes, *notes)))
 
     @property
     def back(self) -> World:
         """The world of the flow that copies home."""
         assert self.reverse is not None
-        return self.reverse
+        return replace(self.reverse, found=self.found)
 
     @property
     def way(self) -> Way:
