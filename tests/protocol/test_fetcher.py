@@ -21,7 +21,7 @@ from twinlog.protocol.fetcher import Fetcher, _Buffers
 
 def test_an_answer_lost_half_way_takes_no_turn() -> None:
     """Else the next one would be read over the answer before it, which may still be under way to the target."""
-    buffers = _Buffers(2)
+    buffers = _Buffers(2, 1000)
     taken = buffers.allocate(100_000)
     taken[:] = b"x" * len(taken)
     buffers.turn()
@@ -32,7 +32,7 @@ def test_an_answer_lost_half_way_takes_no_turn() -> None:
 
 def test_buffers_have_their_turns() -> None:
     """An answer is kept while the next is read, and its memory used again by the one after that."""
-    buffers = _Buffers(2)
+    buffers = _Buffers(2, 1000)
     places = []
     for _ in range(4):
         places.append(id(buffers.allocate(1000).obj))

@@ -9,7 +9,7 @@ more than writing to it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +17,10 @@ import numpy as np
 from twinlog.batches.codec import compress
 from twinlog.batches.columns import Columns, Int64s, copy_pieces
 from twinlog.batches.header import HEADER_BYTES, write_header
+from twinlog.batches.memory import reserve
 
 MOST_BYTES = 16 << 20
-"""The largest size of each half of an arena; a batch that does not fit gets memory of its own."""
+"""The size of each half of an arena; a batch that does not fit gets memory of its own."""
 
 
 @dataclass(slots=True)
@@ -27,21 +28,21 @@ class Arena:
     """Hand out buffers that stay valid until `reset` has been called twice.
 
     The batches of one answer may still be on their way to the target while the next answer is cut.
-    Both halves begin empty, and grow to what was asked for between two resets.
+    Both halves are reserved when they are first needed.
     """
 
-    _memory: memoryview = field(default_factory=lambda: memoryview(bytearray()))
-    _other: memoryview = field(default_factory=lambda: memoryview(bytearray()))
+    _memory: memoryview | None = None
+    _other: memoryview | None = None
     _used: int = 0
-    _most: int = 0
 
     def allocate(self, size: int) -> memoryview:
         """Return a writable buffer of `size` bytes with undefined content."""
         start = self._used
         self._used += size
-        self._most = max(self._most, self._used)
-        if self._used > len(self._memory):
-            return memoryview(bytearray(size))
+        if self._used > MOST_BYTES:
+            return reserve(size)
+        if self._memory is None:
+            self._memory = reserve(MOST_BYTES)
         return self._memory[start : self._used]
 
     def give_back(self, size: int) -> None:
@@ -51,10 +52,7 @@ class Arena:
     def reset(self) -> None:
         """Take back the buffers that were handed out before the previous reset."""
         self._memory, self._other = self._other, self._memory
-        wanted = min(self._most, MOST_BYTES)
-        if wanted > len(self._memory):
-            self._memory = memoryview(bytearray(wanted))
-        self._used = self._most = 0
+        self._used = 0
 
 
 LARGEST_PREFIX: Final = 21

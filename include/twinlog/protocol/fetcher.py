@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
+from twinlog.batches.memory import reserve
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
@@ -103,20 +104,21 @@ Choice = Callable[[int, Collection[TopicPartition]], Mapping[TopicPartition, int
 
 
 class _Buffers:
-    """Receive buffers that grow to the largest answer, used in rotation.
+    """Receive buffers, used in rotation; each is reserved for the `usual` answer as soon as it is too small.
 
     If an answer is lost half-way, the buffers do not rotate: the next answer goes into the same buffer, and not into
     the next one, whose bytes may still be on their way to the target.
     """
 
-    def __init__(self, count: int) -> None:
-        self._memory = deque(bytearray(1 << 16) for _ in range(count))
+    def __init__(self, count: int, usual: int) -> None:
+        self._memory = deque(memoryview(bytearray(1 << 16)) for _ in range(count))
+        self._usual = usual
 
     def allocate(self, size: int) -> memoryview:
         if size > len(self._memory[0]):
-            self._memory[0] = bytearray()  # given back first: both at once would be the lane's peak
-            self._memory[0] = bytearray(size + (size >> 3))
-        return memoryview(self._memory[0])[:size]
+            wanted = max(size, self._usual)
+            self._memory[0] = reserve(wanted + (wanted >> 3))
+        return self._memory[0][:size]
 
     def turn(self) -> None:
         """Keep the received answer, and use the next buffer for the next answer."""
@@ -176,7 +178,7 @@ class Fetcher:
     ) -> None:
         self._brokers = brokers
         self._choice = choice
-        self._buffers = _Buffers(buffers)
+        self._buffers = _Buffers(buffers, max_bytes)
         self._backoff = backoff
         self.max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes

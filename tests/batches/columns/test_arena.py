@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.batches.build import Arena
+from twinlog.batches.build import MOST_BYTES, Arena
 
 
 @given(st.lists(st.lists(st.integers(0, 200), max_size=8), max_size=6))
@@ -26,13 +26,12 @@ def test_buffers_are_valid_until_the_second_reset(rounds: list[list[int]]) -> No
 
 
 def test_memory_is_used_again() -> None:
-    """Each half from its second time on, of the same size or less."""
+    """Both halves in turn; only what they cannot hold gets memory of its own."""
     arena = Arena()
-    for _ in range(2):
-        arena.allocate(100)
-        arena.reset()
     places = []
     for _ in range(4):
         places.append(arena.allocate(60).obj)
         arena.reset()
     assert [id(it) for it in places[:2]] == [id(it) for it in places[2:]]
+    first = arena.allocate(MOST_BYTES).obj
+    assert arena.allocate(1).obj is not first
