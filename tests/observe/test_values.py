@@ -11,7 +11,7 @@ from twinlog.observe.values import Carried, Extent, Finding, Found, MapSegment, 
 def test_json_keeps_everything():
     """And the places where the next increment begins stand in the result."""
     carried = Carried(
-        7, 9, 7, 5, (Extent(5, 7, 2),), ((1000, 9),), (Skipped((3, 4), 1, 1000, True),), ((1, 2),), 5
+        7, 9, 7, 5, (Extent(5, 7, 2),), ((1000, 9),), (Skipped((3, 4), 1000, True),), ((1, 2),), 5
     )
     found = Found(Finding.CHANGED, (1, 3), (2, 4), 2, ("value",))
     given = Matched(

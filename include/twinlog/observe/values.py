@@ -51,10 +51,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Source records that have no copy although a later record has one; `told` says they were named as missing."""
+    """A stretch of source records, without offset gaps, that have no copy although a later record has one.
+
+    `seen_ms` is when that was first seen, `told` says that they were named as missing.
+    """
 
     upstream: Stretch
-    records: int
     seen_ms: int
     told: bool = False
 
@@ -66,7 +68,8 @@ class Carried:
     The next one reads the source from `source_to` and the copy from `target_to`. `copied_to` is the end of what was
     copied at least once; it is beyond `source_to` after an engine has fallen back. The map is closed up to `closed_to`;
     `open` are extents behind it, in the order of their upstream offsets. `marks` are (ms, downstream end): what was
-    seen until when. `unmatched_since` is when records at the copy's end were first seen of which nothing is known yet.
+    seen until when. In the stretches `unknown` it is not known what was copied. `unmatched_since` is when records at
+    the copy's end were first seen that could not be told yet.
     """
 
     source_to: int

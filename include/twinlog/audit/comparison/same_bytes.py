@@ -47,7 +47,7 @@ def equal_prefix(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> int:
     same = (ours.timestamps == theirs.timestamps) & (ours.sizes == theirs.sizes)
     same &= _in_place(ours, theirs, offset_map)
     count = _leading(same)
-    return _leading(_same_bytes(ours.where(slice(0, count)), theirs.where(slice(0, count))))
+    return _leading(equal_rests(ours.where(slice(0, count)), theirs.where(slice(0, count))))
 
 
 def _leading(marks: Any) -> int:
@@ -63,7 +63,7 @@ def _in_place(ours: Columns, theirs: Columns, offset_map: OffsetMap) -> Any:
     return inside & (offset_map.downstream[run] + into == theirs.offsets)
 
 
-def _same_bytes(ours: Columns, theirs: Columns) -> Any:
+def equal_rests(ours: Columns, theirs: Columns) -> Any:
     """Mark the records whose rests are equal; their sizes are equal on both sides.
 
     Records of [n, 2n) bytes, with n a power of two, are compared by their first n and their last n bytes, which

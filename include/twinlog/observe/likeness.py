@@ -1,0 +1,108 @@
+"""Say what differs between records, field by field, for many records at once.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from twinlog.audit.comparison.record_fields import Fields, fields_of
+from twinlog.audit.comparison.same_bytes import equal_rests
+from twinlog.batches.columns import MAX_VARINT, Columns, Int64s, read_varints
+
+FIELDS: Final = ("key", "value", "headers", "timestamp")
+KEY, VALUE, HEADERS, TIMESTAMP = 1, 2, 4, 8
+"""Bits of a set of fields."""
+
+WEAKER: Final = (HEADERS, TIMESTAMP, VALUE, HEADERS | TIMESTAMP, HEADERS | VALUE, KEY)
+"""What an engine may do to every record; records are then told apart by the other fields, the first that succeeds."""
+
+_FIRST_LOOKS: Final = (16, 512)
+
+
+def names(fields: int) -> tuple[str, ...]:
+    """Return the names of a set of fields."""
+    return tuple(name for bit, name in enumerate(FIELDS) if fields >> bit & 1)
+
+
+def leading(ours: Columns, theirs: Columns, ignored: int) -> Any:
+    """Return, for each record from the first on that differs at most in `ignored` fields, what differs."""
+    most, found = min(len(ours), len(theirs)), []
+    start = 0
+    for look in (*_FIRST_LOOKS, most):
+        end = min(look, most)
+        if start < end:
+            differs = differences(ours.where(slice(start, end)), theirs.where(slice(start, end)))
+            wrong = np.flatnonzero(differs & ~ignored)
+            found.append(differs[: wrong[0]] if len(wrong) else differs)
+            if len(wrong):
+                break
+            start = end
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def differences(ours: Columns, theirs: Columns) -> Any:
+    """Return what differs between records, row by row; a source's record without a timestamp may get any."""
+    timed = (ours.timestamps == theirs.timestamps) | (ours.timestamps < 0)
+    found = np.where(timed, 0, TIMESTAMP)
+    other = np.flatnonzero(~_equal(ours, theirs))
+    if len(other):
+        left, right = _parts(ours.where(other)), _parts(theirs.where(other))
+        for bit, (one, another) in enumerate(zip(left, right, strict=True)):
+            found[other] |= np.where(_equal(one, another), 0, 1 << bit)
+    return found
+
+
+def prints(columns: Columns, ignored: int) -> Int64s:
+    """Return a fingerprint of each record without the `ignored` fields, 0 if too little is left to tell it by."""
+    data, parts = columns.data, _parts(columns)
+    kept = [part for bit, part in enumerate(parts) if not ignored >> bit & 1]
+    if not ignored & (KEY | VALUE | HEADERS):
+        kept = [columns]
+    times = [0] * len(columns) if ignored & TIMESTAMP else columns.timestamps.tolist()
+    slices = [zip(part.starts.tolist(), part.ends.tolist(), strict=True) for part in kept]
+    rows = zip(times, *slices, strict=True)
+    made = np.array([hash((time, *(bytes(data[a:b]) for a, b in row))) for time, *row in rows], np.int64)
+    if ignored & VALUE:
+        made[parts[0].sizes == 1] = 0  # a null or empty key, and the value does not count
+    return made
+
+
+def alike(ours: tuple[int, bytes], theirs: tuple[int, bytes], *, strictly: bool) -> int | None:
+    """Return what differs between two records if one may be a changed copy of the other, else None.
+
+    They have to share key, value or timestamp; `strictly`, key and timestamp.
+    """
+    left, right = fields_of(ours[1]), fields_of(theirs[1])
+    timed = ours[0] == theirs[0]
+    keyed = left.key is not None and left.key == right.key
+    if not (keyed and timed if strictly else keyed or timed or _same_value(left, right)):
+        return None
+    parts = (left.key, right.key), (left.value, right.value), (left.headers, right.headers)
+    differs = sum(1 << bit for bit, (one, another) in enumerate(parts) if one != another)
+    return differs | (0 if timed else TIMESTAMP)
+
+
+def _same_value(left: Fields, right: Fields) -> bool:
+    return bool(left.value) and left.value == right.value
+
+
+def _equal(ours: Columns, theirs: Columns) -> Any:
+    same = ours.sizes == theirs.sizes
+    chosen = np.flatnonzero(same)
+    same[chosen] = equal_rests(ours.where(chosen), theirs.where(chosen))
+    return same
+
+
+def _parts(columns: Columns) -> tuple[Columns, Columns, Columns]:
+    """Return key, value and headers of each record, with the lengths before them."""
+    data = np.frombuffer(columns.data, np.uint8)
+    edges = [columns.starts]
+    for _ in range(2):
+        size, at = read_varints(data, edges[-1], MAX_VARINT)
+        edges.append(np.minimum(at + np.maximum(size, 0), columns.ends - 1))
+    edges.append(columns.ends)
+    key, value, headers = (replace(columns, starts=a, ends=b) for a, b in pairwise(edges))
+    return key, value, headers

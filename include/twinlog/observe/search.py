@@ -1,0 +1,117 @@
+"""Find where a copy goes on if its next record is not the source's next one.  Pure.
+
+The copy's next records are looked for, by their fingerprints, where it costs least: around the place in the source,
+where hints put them, further back, further on.  Fingerprints are an index alone: the walk compares the records.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlog.batches.columns import Int64s
+from twinlog.observe.likeness import WEAKER
+from twinlog.observe.side import BACK, Chunk, Place, Side
+
+PROBE = 64
+"""Records of the copy that are looked for at once."""
+
+AHEAD = 2
+"""Chunks of the source behind the present one that count as around it."""
+
+FAR = 2_000_000
+"""Offsets of the source, back and on, within which a copy is looked for that does not go on nearby."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """The copy goes on `behind` that many records without counterpart, at the source record `upstream`."""
+
+    behind: int
+    upstream: int
+
+
+def window(target: Side, offset: int, limit: int = PROBE) -> list[Place]:
+    """Return the next records of the copy."""
+    places: list[Place] = []
+    while len(places) < limit and (place := target.at(offset)) is not None:
+        rows = range(place.row, min(len(place.chunk.columns), place.row + limit - len(places)))
+        places += [Place(place.chunk, row) for row in rows]
+        offset = places[-1].offset + 1
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Looks in `source` for what the copy holds; `hints` are (upstream, downstream) that an engine tells of."""
+
+    source: Side
+    hints: Sequence[tuple[int, int]]
+
+    def near(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
+        """Look around the place in the source; of several candidates take the next one, else the last before it."""
+        return _first(self.source.around(upstream, AHEAD), _prints(copy, ignored), upstream, ignored)
+
+    def far(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
+        """Look where hints put the copy, then back, then on."""
+        probes = _prints(copy, ignored)
+        for chunks in self._elsewhere(copy[0].offset, upstream):
+            found = _first(chunks, probes, upstream, ignored)
+            if found is not None:
+                return found
+        return None
+
+    def weaker(self, copy: Sequence[Place], upstream: int, ignored: int) -> int | None:
+        """Return fields without which at least half of the copy's next records are found nearby; None for none."""
+        chunks = self.source.around(upstream, AHEAD)
+        for fields in WEAKER:
+            probes = _prints(copy, ignored | fields)
+            known = np.concatenate([it.prints(ignored | fields) for it in chunks] or [probes[:0]])
+            if 2 * int((np.isin(probes, known) & (probes != 0)).sum()) >= len(probes):
+                return fields
+        return None
+
+    def _elsewhere(self, downstream: int, upstream: int) -> Iterator[Iterable[Chunk]]:
+        at = bisect_right(self.hints, downstream, key=lambda it: it[1]) - 1
+        hinted = [self.hints[at][0] + downstream - self.hints[at][1]] if at >= 0 else []
+        for place in (*hinted, downstream):
+            yield self._span(place, place + BACK)
+        reached, step = upstream, BACK
+        while reached > max(0, upstream - FAR):
+            start = max(0, upstream - FAR, reached - step)
+            yield self._span(start, reached)
+            reached, step = start, 2 * step
+        yield self._span(upstream, upstream + FAR)
+
+    def _span(self, start: int, end: int) -> Iterator[Chunk]:
+        for chunk in self.source.scan(max(0, start)):
+            if chunk.begin >= end:
+                break
+            yield chunk
+        self.source.forget_ahead()
+
+
+def _prints(copy: Sequence[Place], ignored: int) -> Int64s:
+    return np.array([it.chunk.prints(ignored)[it.row] for it in copy], np.int64)
+
+
+def _first(chunks: Iterable[Chunk], probes: Int64s, upstream: int, ignored: int) -> Meeting | None:
+    """Return the first record of the copy that a chunk has, and the best of its places."""
+    best: tuple[int, bool, int] | None = None
+    for chunk in chunks:
+        made, order = chunk.index(ignored)
+        ordered = made[order]
+        left: Int64s = np.searchsorted(ordered, probes)
+        right: Int64s = np.searchsorted(ordered, probes, side="right")
+        rows = np.flatnonzero((left < right) & (probes != 0))
+        if not len(rows) or (best is not None and rows[0] > best[0]):
+            continue
+        behind = int(rows[0])
+        for offset in chunk.columns.offsets[order[left[behind] : right[behind]]].tolist():
+            before = offset < upstream
+            better = behind, before, -offset if before else offset
+            best = better if best is None else min(best, better)
+    return None if best is None else Meeting(best[0], abs(best[2]))

@@ -1,0 +1,237 @@
+"""Matching a copy with its source: what is wrong is found and named record by record, a sound copy never alarms.
+
+Covers twinlog.observe.align, .search, .side, .likeness, .tally and .last_copies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from observed_logs import ListLog, Records, count, distinct, laid, sources, told
+from pydantic import TypeAdapter
+
+from batches import Rec
+from twinlog.jsonable import to_json
+from twinlog.observe.align import match
+from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched
+from twinlog.offsets.segments import Extent
+
+AS_JSON = TypeAdapter(Matched)
+LATER = 10 * HORIZON_MS
+NUMBERED = list(enumerate(distinct(20)))
+
+
+def observed(
+    source: Records, target: Records, cuts: Sequence[tuple[int, int]] = (), **how: Any
+) -> list[Matched]:
+    """Match in increments that end at (upstream, downstream), then to the ends, then once more past the horizon."""
+    results: list[Matched] = []
+    carried = Carried(0, 0)
+    starts = {"start": how.pop("source_start", 0)}, {"start": how.pop("target_start", 0)}
+    shape = {"sizes": how.pop("sizes", (3, 1, 7)), "codec": how.pop("codec", 0)}
+    ends = [*cuts, (1 << 60, 1 << 60)]
+    for turn, (upstream, downstream) in enumerate([*ends, ends[-1], ends[-1]]):
+        now = (max(0, turn - len(cuts))) * LATER
+        logs = (
+            ListLog(source, upstream, **shape, **starts[0]),
+            ListLog(target, downstream, **shape, **starts[1]),
+        )
+        result = match(*logs, carried, now_ms=now, **how)
+        results.append(AS_JSON.validate_json(json.dumps(to_json(result))))
+        carried = results[-1].carried
+    return results
+
+
+def pairs(results: Sequence[Matched]) -> list[tuple[int, int]]:
+    """The map's records."""
+    runs = [run for result in results for run in result.extents]
+    return [(run.upstream + n, run.downstream + n) for run in runs for n in range(run.length)]
+
+
+@st.composite
+def copied(draw: Any, passes: int = 1) -> tuple[Records, Records, list[tuple[int, int]]]:
+    """A source, a copy made in so many passes, each from where an older one has been, and the passes [from, to)."""
+    source = draw(sources())
+    at, reached, ways = 0, 0, []
+    for number in range(passes):
+        at = draw(st.integers(at, reached))
+        reached = max(reached, draw(st.integers(reached, len(source))))
+        if number == passes - 1:
+            reached = len(source)
+        ways.append((at, reached))
+    records = [record for first, end in ways for _, record in source[first:end]]
+    return source, laid(records, draw), ways
+
+
+@given(copied(), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.sampled_from([0, 1]))
+def test_a_sound_copy_has_no_finding(copy, sizes, codec):
+    """Through any gaps; and the map is the true one."""
+    source, target, _ = copy
+    results = observed(source, target, sizes=sizes, codec=codec)
+    assert set() == told(results, source, target)
+    assert [(up, down) for (up, _), (down, _) in zip(source, target, strict=True)] == pairs(results)
+    assert len(source) == sum(it.equal for it in results) == sum(it.source_records for it in results)
+
+
+@given(copied(), st.data())
+def test_what_retention_took_is_not_comparable(copy, data):
+    """From either side, however much: no finding."""
+    source, target, _ = copy
+    starts = data.draw(st.tuples(*[st.integers(0, len(source))] * 2))
+    expired = {"source_start": starts[0], "target_start": starts[1]}
+    assert set() == told(observed(source, target, **expired), source, target)
+
+
+@given(copied(passes=4))
+def test_each_doubled_record_is_named(copy):
+    """And the map has the last copy of each."""
+    source, target, ways = copy
+    rows = [row for first, end in ways for row in range(first, end)]
+    seen: set[int] = set()
+    doubled, last = set(), {}
+    for row, (down, _) in zip(rows, target, strict=True):
+        up = source[row][0]
+        if row in seen:
+            doubled.add((Finding.DOUBLED, up, down, ()))
+        seen.add(row)
+        last[up] = down
+    results = observed(source, target)
+    assert doubled == told(results, source, target)
+    assert count(results, Finding.DOUBLED) == len(doubled)
+    assert sorted(last.items()) == pairs(results)
+
+
+@given(copied(passes=3), st.data())
+def test_increments_find_what_one_pass_finds(copy, data):
+    """Wherever they are cut, if the copy was never read further than the source."""
+    source, target, _ = copy
+    if data.draw(st.booleans()):
+        del target[data.draw(st.integers(0, len(target) - 1))]
+    cuts = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        down = data.draw(st.integers(cuts[-1][1] if cuts else 0, len(target) + 5))
+        values = {record.value for offset, record in target if offset < down}
+        least = max((offset for offset, record in source if record.value in values), default=-1) + 1
+        cuts.append((max(least, data.draw(st.integers(0, 100)), cuts[-1][0] if cuts else 0), down))
+    once, often = observed(source, target), observed(source, target, cuts)
+    assert told(once, source, target) == told(often, source, target)
+    assert pairs(once) == pairs(often)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "key": {"key": b"other"},
+    "value": {"value": b"other"},
+    "headers": {"headers": (("h", b"x"),)},
+    "timestamp": {"timestamp": 7},
+}
+
+
+@given(st.data())
+def test_planted_damage_is_found_exactly(data):
+    """Each kind, at its offsets, and nothing else."""
+    source = data.draw(sources(least=12))
+    kinds = data.draw(st.lists(st.sampled_from(Finding), min_size=1, max_size=4))
+    places = sorted(
+        data.draw(
+            st.lists(st.integers(0, (len(source) - 4) // 4), min_size=1, max_size=len(kinds), unique=True)
+        )
+    )
+    damage = dict(zip([4 * it + 1 for it in places], kinds, strict=False))
+    records: list[tuple[Finding | None, int | None, Rec, str]] = []
+    waiting = None
+    for row, (offset, record) in enumerate(source):
+        kind, field = damage.get(row), data.draw(st.sampled_from(sorted(CHANGES)))
+        if kind is Finding.CHANGED:
+            records.append((kind, offset, dataclasses.replace(record, **CHANGES[field]), field))
+        elif kind is Finding.REORDERED:
+            waiting = offset, record
+        elif kind is not Finding.MISSING:
+            records.append((None, offset, record, ""))
+        if kind is Finding.DOUBLED:
+            records.append((kind, offset, record, ""))
+        if kind is Finding.FOREIGN:
+            records.append((kind, None, Rec(b"foreign %d" % row, b"f", 3), ""))
+        if waiting and kind is not Finding.REORDERED:
+            records.append((Finding.REORDERED, *waiting, ""))
+            waiting = None
+    target = laid([record for _, _, record, _ in records], data.draw)
+    expected = {
+        (kind, up, down, (field,) if field else ())
+        for (kind, up, _, field), (down, _) in zip(records, target, strict=True)
+        if kind
+    }
+    expected |= {
+        (Finding.MISSING, source[row][0], None, ()) for row, it in damage.items() if it is Finding.MISSING
+    }
+    assert expected == told(observed(source, target), source, target)
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_what_an_engine_changes_in_all_records_is_said_once(field):
+    """Then a doubled or a missing one among them is still found."""
+    made = [dataclasses.replace(it, **CHANGES[field]) for _, it in NUMBERED]
+    [found] = [it for result in observed(NUMBERED, laid(made)) for it in result.findings]
+    assert (Finding.CHANGED, (0, 20), (0, 20), 20, (field,)) == dataclasses.astuple(found)
+
+
+def test_a_record_counts_as_missing_only_behind_the_horizon():
+    """Before, it may come; what follows the last copied record is not copied yet."""
+    source = ListLog(NUMBERED)
+    first = match(
+        source, ListLog(laid([it for _, it in NUMBERED[:5] + NUMBERED[7:10]])), Carried(0, 0), now_ms=0
+    )
+    before = match(source, ListLog([], 8), first.carried, now_ms=HORIZON_MS - 1)
+    after = match(source, ListLog([], 8), before.carried, now_ms=HORIZON_MS)
+    assert ((), (), 0) == (first.findings, before.findings, before.open_from)
+    assert {(Finding.MISSING, 5, None, ()), (Finding.MISSING, 6, None, ())} == told([after], NUMBERED, [])
+    assert (10, (Extent(0, 0, 5), Extent(7, 5, 3))) == (after.open_from, after.extents)
+
+
+def test_equal_records_are_counted_by_runs():
+    """Three records that cannot be told apart, of which a fourth copy is doubled, wherever it stands."""
+    source = [(0, Rec(b"a")), (1, Rec(b"b")), (2, Rec(b"b")), (3, Rec(b"b")), (4, Rec(b"c"))]
+    target = laid([Rec(b"a"), *[Rec(b"b")] * 4, Rec(b"c")])
+    results = observed(source, target)
+    assert (2, 1) == (sum(it.indistinct for it in results), count(results, Finding.DOUBLED))
+    assert 1 == len(told(results, source, target))
+
+
+def test_a_reader_of_the_map_misses_no_reordered_record():
+    """A record behind a later one's copy has no place of its own: its reader goes on at the later one."""
+    source, target = NUMBERED[:4], laid([NUMBERED[it][1] for it in (0, 2, 1, 3)])
+    results = observed(source, target)
+    assert [(0, 0), (2, 1), (3, 3)] == pairs(results)
+    assert {(Finding.REORDERED, 1, 2, ())} == told(results, source, target)
+
+
+def test_a_copy_that_began_later_lacks_nothing():
+    """An engine that began with the latest record, or whose copy has expired: not comparable."""
+    results = observed(NUMBERED, laid([it for _, it in NUMBERED[8:]]))
+    assert ([], 8) == (
+        [it for result in results for it in result.findings],
+        sum(it.not_comparable for it in results),
+    )
+    assert 8 == min(segment.first_upstream for result in results for segment in result.segments)
+
+
+def test_an_engine_that_begins_anew_doubles_everything():
+    """Far behind what is kept of the source."""
+    source = list(enumerate(distinct(9000)))
+    results = observed(source, laid([it for _, it in source + source]), sizes=(500,))
+    assert 9000 == count(results, Finding.DOUBLED)
+    assert [Extent(0, 9000, 9000)] == [run for it in results for run in it.extents]
+
+
+@given(st.integers(0, 3), st.integers(100, 300))
+def test_many_foreign_records_are_foreign(before, many):
+    """Another producer writes to the copy: its records are named, and those of the source matched around them."""
+    own = [it for _, it in NUMBERED]
+    records = [*own[:before], *(Rec(b"x%d" % n, b"x", 1) for n in range(many)), *own[before:]]
+    results = observed(NUMBERED, target := laid(records))
+    assert {(Finding.FOREIGN, None, before + n, ()) for n in range(many)} == told(results, NUMBERED, target)

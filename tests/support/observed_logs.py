@@ -1,0 +1,92 @@
+"""A source, and what an engine made of it, as logs that can be read from any offset; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from batches import Rec, encode
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.logs.partition_reader import Block, Item, Lost
+from twinlog.observe.values import Finding, Matched
+
+Records = list[tuple[int, Rec]]
+
+
+@dataclass
+class ListLog:
+    """Records by their offsets, in batches of so many; what lies before `start` has expired."""
+
+    records: Records
+    end: int = 1 << 60
+    sizes: Sequence[int] = (3, 1, 7)
+    start: int = 0
+    codec: int = 0
+
+    def read(self, start: int) -> Iterator[Item]:
+        if start < self.start:
+            yield Lost(start, self.start, Unproved.SOURCE_RETENTION)
+        shown = [it for it in self.records if self.start <= it[0] < self.end]
+        turn = at = 0
+        while at < len(shown):
+            size = self.sizes[turn % len(self.sizes)]
+            part, at, turn = shown[at : at + size], at + size, turn + 1
+            if part[-1][0] >= start:
+                yield Block.of(memoryview(_encoded(tuple(part), self.codec)))
+
+
+@cache
+def _encoded(part: tuple[tuple[int, Rec], ...], codec: int) -> bytes:
+    base = part[0][0]
+    deltas = [offset - base for offset, _ in part]
+    return bytes(encode([rec for _, rec in part], base_offset=base, deltas=deltas, codec=codec))
+
+
+def distinct(count: int) -> list[Rec]:
+    """Records that all differ; keys come again."""
+    return [
+        Rec(b"value %d" % n, b"key %d" % (n % 7), 1000 + n // 3, (("h", b"%d" % n),)) for n in range(count)
+    ]
+
+
+@st.composite
+def sources(draw: Any, least: int = 1, most: int = 60) -> Records:
+    """Records with offset gaps."""
+    offset, found = draw(st.sampled_from([0, 0, 5])), []
+    for record in distinct(draw(st.integers(least, most))):
+        found.append((offset, record))
+        offset += draw(st.sampled_from([1, 1, 1, 1, 2, 6]))
+    return found
+
+
+def laid(records: Sequence[Rec], draw: Any = None) -> Records:
+    """Lay records into a log, with gaps if there is chance."""
+    offset, found = 0, []
+    for record in records:
+        offset += draw(st.sampled_from([0, 0, 0, 1])) if draw else 0
+        found.append((offset, record))
+        offset += 1
+    return found
+
+
+def told(matched: Sequence[Matched], source: Records, target: Records) -> set[tuple[Any, ...]]:
+    """Every record that was found, one by one."""
+    found: set[tuple[Any, ...]] = set()
+    for it in (one for result in matched for one in result.findings):
+        sides = ((it.upstream, source), (it.downstream, target))
+        up, down = (
+            [offset for offset, _ in log if span[0] <= offset < span[1]] if span else [None] * it.records
+            for span, log in sides
+        )
+        assert it.records == len(up) == len(down)
+        found |= {(it.kind, *both, it.fields) for both in zip(up, down, strict=True)}
+    return found
+
+
+def count(matched: Sequence[Matched], kind: Finding) -> int:
+    """Count the records found."""
+    return sum(it.counts.get(kind, 0) for it in matched)
