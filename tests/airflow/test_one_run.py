@@ -21,7 +21,7 @@ RECORDS = [Seen(f"{it}".encode(), b"v", 1_700_000_000_000) for it in range(500)]
 
 
 def test_airflow_dags_test(tmp_path: Path, cluster_a: Any, cluster_b: Any) -> None:
-    """All tasks succeed, and what was written on the one side can be read on the other.
+    """Airflow lists the provider, all tasks succeed, and what was written on the one side is read on the other.
 
     From 3.2 on Airflow then fails to close the run: it takes the Dag's deadline, as it is declared, for its id.
     """
@@ -37,6 +37,7 @@ def test_airflow_dags_test(tmp_path: Path, cluster_a: Any, cluster_b: Any) -> No
     alone = AirflowInstance(tmp_path / "airflow", config)
     alone.home.mkdir()
     alone.command("db", "migrate", timeout_s=400)
+    assert ["twinlog"] == re.findall(r"^twinlog\b", alone.command("providers", "list"), re.MULTILINE)
 
     command = [sys.executable, "-m", "airflow", "dags", "test", "replicate__here__there"]
     done = subprocess.run(
