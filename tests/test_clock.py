@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from twinlog.clock import iso
+from twinlog.clock import is_due, iso
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -43,3 +43,15 @@ def test_what_datetime_can_hold_is_written_as_datetime_does(milliseconds):
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
     assert moment.isoformat(timespec="milliseconds") == iso(milliseconds, "milliseconds")
     assert moment == dt.datetime.fromisoformat(iso(milliseconds, "milliseconds"))
+
+
+def test_a_moment_of_a_schedule_has_to_pass():
+    """Each moment of a cron expression counts once."""
+    hourly, minute = "45 * * * *", 60_000
+    at = 45 * minute
+    assert [False, True, False, True] == [
+        is_due(hourly, 0, at - 1),
+        is_due(hourly, 0, at),
+        is_due(hourly, at, at + 59 * minute),
+        is_due(hourly, at, at + 60 * minute),
+    ]

@@ -52,6 +52,17 @@ def seconds_since(at_ms: int | None, now_ms: int) -> float | None:
     return seconds_between(at_ms, now_ms)
 
 
+def is_due(schedule: str, since_ms: int, now_ms: int) -> bool:
+    """Say whether a moment of the schedule (cron, UTC) lies after `since_ms` and not after `now_ms`."""
+    from croniter import croniter
+
+    if since_ms > now_ms:
+        return False
+    since = dt.datetime.fromtimestamp(max(0, since_ms) / 1000, dt.UTC)
+    following: float = croniter(schedule, since).get_next(float)
+    return following * 1000 <= now_ms
+
+
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _GREGORIAN_YEARS, _GREGORIAN_MS = 400, 146_097 * 86_400_000
 """After 400 years the calendar begins anew."""

@@ -152,7 +152,9 @@ def conclude(
     for line in in_lines(judged.failed):
         warn(line)
     board.tell("checks", samples.of_checks(judged.checks))
-    report = publish.run(flow, clusters, run_id, copied, started_ms, facts, failed=failed, board=board)
+    report = publish.run(
+        flow, clusters, run_id, copied, started_ms, facts, failed=failed, board=board, tells=True
+    )
     return Concluded(report, judged.failed, beat.latency_ms, groups)
 
 

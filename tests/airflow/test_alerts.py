@@ -3,9 +3,11 @@
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,16 +16,15 @@ from twinlog.airflow.alerts import (
     DrillAlert,
     RpoAlert,
     rpo_deadline,
-    sound_if_over_budget,
     sound_if_overdue,
     sound_if_standing_still,
-    stands_still,
 )
 from twinlog.airflow.flows import CONFIG_VARIABLE, read_configuration
-from twinlog.errors import UsageError
+from twinlog.errors import ClusterUnreachable, UsageError
 from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState
-from twinlog.monitoring.alarm import held_back, over_budget
 from twinlog.state.ledger import Ledger
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -116,50 +117,45 @@ def test_a_cycle_must_end_within_the_strictest_rpo(configure) -> None:
 
 
 def test_a_backfill_misses_no_deadline(configure, heard) -> None:
-    """Its runs wait for each other, queued all at once; what is at risk is told of other runs, and by its reports."""
+    """Its runs wait for each other, queued all at once; what is at risk other runs tell."""
     url, taken = heard
-    flow = configure(f"twinlog.alert.url={url}/hook")
+    configure(f"twinlog.alert.url={url}/hook")
     late = {"dag_run": {"dag_run_id": "backfill__2026-01-01T00:00:00+00:00"}}
     RpoAlert(flow="A->B", text="a cycle has not ended").notify(late)
     assert [] == taken
-    sound_if_over_budget(flow, [{"topic": "orders", "rpo_seconds": 9000.0}], late)
-    assert ["backfill__2026-01-01T00:00:00+00:00"] == [it["run"] for it in taken]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ago_ms", "told"),
+    [(301, 60_000, False), (299, 60_000, True), (301, 3_600_000, True), (None, 0, True)],
+)
+def test_a_cycle_that_is_late_again_is_told_once_an_hour(
+    configure, heard, monkeypatch, seconds, ago_ms, told
+) -> None:
+    """By the cycle before: it was over the RPO of 300 s, and ended in this hour; without a ledger, it is told."""
+    url, taken = heard
+    configure(f"twinlog.alert.url={url}/hook", "twinlog.rpo.seconds=300")
+    now_ms = 480_000 * HOUR_MS + HOUR_MS // 2
+    last = CycleReport("before", {"seconds": seconds}, now_ms - ago_ms)
+
+    def ledger(*_: object) -> Ledger:
+        if seconds is None:
+            raise ClusterUnreachable("B does not answer", cluster="B")
+        return Ledger(last_report=last)
+
+    monkeypatch.setattr("twinlog.state.ledger.read_ledger", ledger)
+    monkeypatch.setattr(
+        "twinlog.state.own_clusters.open_own_clusters", lambda _: nullcontext(SimpleNamespace(target=None))
+    )
+    monkeypatch.setattr(clock, "now_ms", lambda: now_ms)
+    RpoAlert(flow="A->B", text="a cycle has not ended").notify({"dag_run": {"run_id": "scheduled__1"}})
+    assert told is bool(taken)
 
 
 def test_a_run_that_follows_may_last_as_long_as_it_does(configure) -> None:
     """Its deadline tells of one that hangs: 35 minutes, and what may be at risk behind it."""
     flow = configure("twinlog.schedule=@continuous", "twinlog.rpo.seconds=45")
     assert timedelta(minutes=35, seconds=45) == rpo_deadline(flow).interval
-
-
-def test_topics_over_their_budget_are_named(configure) -> None:
-    """Each against its own tier; many fit a line."""
-    flow = configure("twinlog.tier.gold.topics=orders", "twinlog.tier.gold.rpo.seconds=45")
-    waiting = [{"topic": name, "rpo_seconds": 50.2} for name in ("orders", "users")]
-    assert ["orders: a record waits for 50 s, its RPO is 45 s"] == over_budget(flow, waiting)
-    many = [{"topic": f"t{n:02}", "rpo_seconds": 301.0} for n in range(13)]
-    assert "and 3 topics more" == over_budget(flow, many)[-1]
-
-
-def test_an_age_that_nobody_knows_is_not_over_a_budget(configure) -> None:
-    """The report tells of it; an alarm for each such record would be one for each cycle."""
-    assert [] == over_budget(configure(), [{"topic": "orders", "rpo_seconds": None}])
-
-
-def test_transactions_that_hold_records_back_are_told(configure, heard) -> None:
-    """For longer than they may, or for nobody knows how long; also where the RPO allows more."""
-    url, taken = heard
-    flow = configure(
-        f"twinlog.alert.url={url}/hook", "twinlog.undecided.seconds=600", "twinlog.rpo.seconds=86400"
-    )
-    held = [
-        {"message": f"orders-{number} is held", "hint": "abort it", "seconds": seconds}
-        for number, seconds in enumerate((601.0, 600.0, None))
-    ]
-    expected = ["orders-0 is held; abort it", "orders-2 is held; abort it"]
-    assert expected == held_back(flow, held)
-    sound_if_over_budget(flow, [{"topic": "orders", "rpo_seconds": 700.0}], {}, held)
-    assert ["twinlog A->B: " + "; ".join(expected)] == [it["text"] for it in taken]
 
 
 def test_a_drill_that_fails_is_told_with_its_reason(configure, heard, caplog) -> None:
@@ -186,30 +182,6 @@ def test_a_mistake_in_the_form_of_a_drill_wakes_nobody(configure, heard) -> None
         error = UsageError("groups: no group matches")
         DrillAlert(flow="A->B").notify({"exception": error, "dag_run": {"run_id": run_id}})
     assert [runs[1]] == [it["run"] for it in taken]
-
-
-HOUR_MS = 3_600_000
-
-
-@pytest.mark.parametrize(
-    ("schedule", "age_s", "expected"),
-    [
-        ("* * * * *", 361, True),  # the minute's cycle has been due for longer than 300 s
-        ("* * * * *", 299, False),
-        ("0 * * * *", 55 * 60, False),  # the next one is due in five minutes
-        ("0 * * * *", 57 * 60, False),  # it has been due for two minutes
-        ("0 * * * *", 61 * 60, True),
-        ("0 0 1 1 *", 40 * 24 * 3600, False),  # none has been due: it is a year's schedule
-        ("@continuous", 300 + 2 * 15 * 60 + 299, False),  # two runs, and the time to take over
-        ("@continuous", 300 + 2 * 15 * 60 + 301, True),
-    ],
-)
-def test_standing_still_is_a_cycle_that_was_due(configure, schedule: str, age_s: int, expected: bool) -> None:
-    """By the flow's own rhythm, and its strictest RPO: here that of 300 s."""
-    flow = configure(f"twinlog.schedule={schedule}", "twinlog.rpo.seconds=300")
-    hour_ms = 480_000 * HOUR_MS + HOUR_MS  # an hour of October 2024, whole
-    reported = hour_ms - 55 * 60 * 1000 if schedule.startswith("0 *") else hour_ms
-    assert expected is stands_still(flow, reported, reported + age_s * 1000)
 
 
 def test_the_next_look_of_another_dag_tells_of_a_paused_one(configure, heard) -> None:

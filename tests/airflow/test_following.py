@@ -1,7 +1,6 @@
 """Which runs of a continuous Dag follow, for how long, and who may relieve them."""
 
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 
@@ -11,9 +10,7 @@ from twinlog.airflow.following import (
     driver_name,
     followed,
     gives_way_to,
-    interval,
     leaves_it_to,
-    longest,
     retries,
 )
 from twinlog.config.flow.settings import FlowSettings
@@ -39,7 +36,7 @@ def flow(tmp_path, monkeypatch) -> Callable[[str], FlowSettings]:
 def test_a_run_goes_on_until_the_second_after_it(flow) -> None:
     """And five minutes: the next one ends it when its own Spark session is ready, unless that failed in something."""
     continuous = flow(CONTINUOUS + "twinlog.follow.seconds = 20\n")
-    assert (timedelta(minutes=5), timedelta(minutes=15)) == (interval(continuous), longest(continuous))
+    assert (5 * 60, 15 * 60) == (continuous.copy.run_seconds, continuous.copy.longest_run_seconds)
 
 
 def test_a_task_of_a_run_that_relieves_another_is_tried_until_the_next_run(flow) -> None:

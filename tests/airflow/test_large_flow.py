@@ -117,7 +117,6 @@ class Tasks:
             "get_current_context": lambda: {"dag_run": run, "ti": ti, "params": {}},
             "flow_of": lambda _: flow,
             "opened": opened,
-            "sound_if_over_budget": lambda *_: None,
             "gauges": SimpleNamespace(send=lambda *_: None),
             "_request": lambda: SimpleNamespace(dry_run=False, topics=(), until_ms=None),
         }.items():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.config.flow.values import NEVER
-from twinlog.duties.plan import DutyName, DutyState, audit_is_due, due, every, turned_off
+from twinlog.duties.plan import DutyName, DutyState, due, every, turned_off
 
 MINUTE_MS = 60_000
 
@@ -29,21 +29,6 @@ class TestDue:
                 assert late == (name in chosen)
             last.update(dict.fromkeys(chosen, now))
             assert all(now - last[name] < intervals[name] for name in intervals)
-
-
-class TestAuditIsDue:
-    """By a cron expression."""
-
-    def test_a_moment_of_the_schedule_has_to_pass(self) -> None:
-        """Each moment counts once."""
-        hourly = "45 * * * *"
-        at = 45 * MINUTE_MS
-        assert [False, True, False, True] == [
-            audit_is_due(hourly, 0, at - 1),
-            audit_is_due(hourly, 0, at),
-            audit_is_due(hourly, at, at + 59 * MINUTE_MS),
-            audit_is_due(hourly, at, at + 60 * MINUTE_MS),
-        ]
 
 
 class TestTurnedOff:

@@ -231,7 +231,19 @@ class TestAlarms:
         alarmed.reported -= 301
         alarmed.do(DutyName.ALARMS, clusters)
         assert ["no report for 301 s: what was written since is not known to be copied"] == sent
-        assert DutyState.DONE is row(alarmed, DutyName.ALARMS)[0]
+        assert Outcome(DutyState.DONE, "told before") == alarmed._alarms(clusters)
+
+    def test_the_alarms_of_every_report_are_sent_once(self, alarmed, clusters, monkeypatch) -> None:
+        """As soon as the address takes them."""
+        taken: list[str] = []
+        answers = iter(("no route", "", ""))
+        monkeypatch.setattr(module.alarm, "send", lambda *it: taken.append(it[2]) or next(answers))
+        for name in "xy":
+            report = SimpleNamespace(alarms=(name,), topics=(), undecided=())
+            alarmed.note(report)
+        for _ in range(3):
+            alarmed.do(DutyName.ALARMS, clusters)
+        assert ["x; y", "x; y"] == taken
 
     def test_a_process_that_begins_to_lead_has_its_time(self, alarmed, clusters, sent) -> None:
         """What was before says nothing of now."""

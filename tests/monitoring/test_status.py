@@ -149,8 +149,14 @@ def test_a_flow_whose_cycles_have_ended_stands_still(flow, clusters, orders, cop
     write_ledger(flow, target, [CycleReport("run", {}, clock.now_ms() - 3_600_000)])
     still = status.run(flow, clusters)
     assert 3600 <= still.cycle_age_seconds < 3700
-    assert (True, False) == (still.stands_still, replace(still, cycle_age_seconds=5.0).stands_still)
-    assert not replace(still, held="paused by jo").stands_still
+    assert still.stands_still
+    held = FlowState(FlowPhase.PAUSED, 1, "jo", "")
+    write_ledger(flow, target, [held])
+    assert not status.run(flow, clusters).stands_still
+    write_ledger(
+        flow, target, [FlowState(FlowPhase.ACTIVE, 2, "jo", ""), CycleReport("run", {}, clock.now_ms())]
+    )
+    assert not status.run(flow, clusters).stands_still
 
 
 def test_readiness_is_the_gates_newest_answer_in_each_mode(flow, clusters, orders, target):

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseNotifier
 
 from twinlog.airflow.flows import read_configuration
-from twinlog.airflow.following import longest
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.versions import deadline
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError, UsageError
-from twinlog.monitoring.alarm import held_back, over_budget, send
+from twinlog.monitoring.alarm import REMINDER_MS, send, stands_still
 from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BACKFILL = "backfill"
+BACKFILL = "backfill__"
 """Prefix of the run ids of a backfill; Airflow refuses it for other runs."""
 
 
@@ -47,16 +46,33 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
         self.text = text
 
     def notify(self, context: Mapping[str, Any]) -> None:
-        """Send the alarm of a missed deadline, unless the run belongs to a backfill.
+        """Send the alarm of a missed deadline, unless the run belongs to a backfill, or this was told a moment ago.
 
         A backfill queues all of its runs at once and copies old records, one interval after the other.
         """
-        if not _run_of(context).startswith(f"{BACKFILL}__"):
+        if not _run_of(context).startswith(BACKFILL) and not _late_before(self.flow):
             self.sound(context)
 
     def sound(self, context: Mapping[str, Any]) -> None:
         """Send the alarm; if the address does not take it, that is logged and the work goes on."""
         _sound("RPO ALERT", self.flow, self.text, context)
+
+
+def _late_before(flow_name: str) -> bool:
+    """Say whether the cycle before was over the RPO, too, and ended in this hour: its deadline has told of it."""
+    from twinlog import clock
+    from twinlog.state.ledger import read_ledger
+    from twinlog.state.own_clusters import open_own_clusters
+
+    try:
+        flow = flow_called(read_configuration(ask_airflow), flow_name)
+        with open_own_clusters(flow) as clusters:
+            last = read_ledger(flow, clusters.target).last_report
+    except TwinlogError:
+        return False
+    if last is None or flow.continuous or last.at_ms // REMINDER_MS != clock.now_ms() // REMINDER_MS:
+        return False
+    return bool(last.summary["seconds"] > flow.strictest_rpo_seconds)
 
 
 class DrillAlert(BaseNotifier):  # type: ignore[misc]
@@ -106,28 +122,10 @@ def rpo_deadline(flow: FlowSettings) -> Any:
     A run that follows ends when the next one takes over, so its deadline is that much later: it reports one that
     hangs.
     """
-    seconds = min(tier.rpo_seconds for tier in flow.tiers)
-    if flow.continuous:
-        seconds += round(longest(flow).total_seconds())
+    seconds = flow.strictest_rpo_seconds + (flow.copy.longest_run_seconds if flow.continuous else 0)
     text = f"a cycle has not ended within {seconds} s: what was written since is not known to be copied"
     told = {"flow": flow.name, "text": text}
     return deadline(f"RPO of {flow.name}", timedelta(seconds=seconds), RpoAlert, told)
-
-
-def sound_if_over_budget(
-    flow: FlowSettings,
-    topics: Iterable[Mapping[str, Any]],
-    context: Mapping[str, Any],
-    undecided: Iterable[Mapping[str, Any]] = (),
-) -> None:
-    """Send the alarm if the report shows an RPO over budget.
-
-    That covers topics whose oldest record has waited for longer than their tier allows, and the `undecided`
-    partitions, which transactions of the source hold back for too long.
-    """
-    over = [*over_budget(flow, topics), *held_back(flow, undecided)]
-    if over:
-        RpoAlert(flow=flow.name, text="; ".join(over)).sound(context)
 
 
 def sound_if_standing_still(flow: FlowSettings, ledger: Ledger, context: Mapping[str, Any]) -> None:
@@ -140,16 +138,6 @@ def sound_if_standing_still(flow: FlowSettings, ledger: Ledger, context: Mapping
             f"no report for {(now - last.at_ms) // 1000} s: what was written since is not known to be copied"
         )
         RpoAlert(flow=flow.name, text=text).sound(context)
-
-
-def stands_still(flow: FlowSettings, reported_ms: int, now_ms: int) -> bool:
-    """Say whether a cycle has been due since the report at `reported_ms`, and that for longer than the RPO.  Pure."""
-    from twinlog.duties.plan import audit_is_due as is_due
-
-    late_ms = now_ms - min(tier.rpo_seconds for tier in flow.tiers) * 1000
-    if flow.continuous:
-        return late_ms - reported_ms > longest(flow).total_seconds() * 1000
-    return is_due(flow.schedule, reported_ms, late_ms)
 
 
 def sound_if_overdue(overdue: Iterable[str], flow: FlowSettings, context: Mapping[str, Any]) -> None:

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 
 from twinlog.airflow.cycle import CycleRequest
 from twinlog.config.flow.settings import FlowSettings
 
-REFRESHES_A_RUN = 15
-"""Multiples of `twinlog.follow.seconds` between the starts of two runs; each run is reported once."""
-
-TAKEOVER_TIME = timedelta(minutes=5)
-"""The time that a new run has for its tasks and its Spark session before it takes over."""
-
-TRY_AGAIN = timedelta(seconds=30)
+TRY_AGAIN_SECONDS = 30
 """The approximate duration of a task that fails because a cluster is down, including the pause after it."""
 
 RUNS_AT_ONCE = 3
@@ -32,26 +25,16 @@ _UNDER_WAY = frozenset({"queued", "running", "restarting", "up_for_retry"})
 """States of an Airflow task that copies, or will in a moment."""
 
 
-def interval(flow: FlowSettings) -> timedelta:
-    """Return the time from the start of one following run to that of the next."""
-    return timedelta(seconds=REFRESHES_A_RUN * flow.copy.follow_seconds)
-
-
-def longest(flow: FlowSettings) -> timedelta:
-    """Return how long one run follows at most: until the second run after it."""
-    return 2 * interval(flow) + TAKEOVER_TIME
-
-
 def retries(flow: FlowSettings, usual: int) -> int:
     """Return how often a task is tried again: until the next run, if the flow is followed."""
-    return max(usual, interval(flow) // TRY_AGAIN) if flow.continuous else usual
+    return max(usual, flow.copy.run_seconds // TRY_AGAIN_SECONDS) if flow.continuous else usual
 
 
 def followed(asked: CycleRequest, run_type: str, flow: FlowSettings) -> CycleRequest:
     """Turn a continuous Dag's own run into one that follows the source; any other run stays a cycle."""
     if not flow.continuous or run_type != SCHEDULED:
         return asked
-    return replace(asked, follow_seconds=longest(flow).total_seconds())
+    return replace(asked, follow_seconds=flow.copy.longest_run_seconds)
 
 
 def driver_name(dag_id: str, run_id: str, try_number: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -109,14 +108,3 @@ def turned_off(flow: FlowSettings) -> tuple[DutyReport, ...]:
 def due(listed: Sequence[D], every: Callable[[D], float], last: Mapping[D, float], now: float) -> list[D]:
     """Return what is due at `now`: never done, or done last (monotonic seconds) its interval ago or longer."""
     return [it for it in listed if it not in last or now - last[it] >= every(it)]
-
-
-def audit_is_due(schedule: str, since_ms: int, now_ms: int) -> bool:
-    """Say whether a moment of the schedule (cron, UTC) lies after `since_ms` and not after `now_ms`."""
-    from croniter import croniter
-
-    if since_ms > now_ms:
-        return False
-    since = dt.datetime.fromtimestamp(max(0, since_ms) / 1000, dt.UTC)
-    following: float = croniter(schedule, since).get_next(float)
-    return following * 1000 <= now_ms

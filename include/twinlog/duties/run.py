@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from twinlog import clock
 from twinlog.audit import audit
@@ -19,7 +20,6 @@ from twinlog.duties.plan import (
     DutyReport,
     DutyState,
     Outcome,
-    audit_is_due,
     every,
     turned_off,
 )
@@ -43,6 +43,7 @@ class Duties:
 
     `missed` are those whose turns all met a cluster that was away.
     `report` is the newest report on the copy, at `reported` (monotonic seconds; at first the start of the process).
+    `news` are the alarms of reports that were not sent yet, `told` is what was said of a missing report.
     `audited_ms` is when the flow was audited last (epoch ms), None if that was not asked yet; `unaudited_ms` stands for
     it if the flow was never audited: 0 makes an audit due at once.  `drills_ms` is when the drills were last looked
     at: at first whatever they say is new.
@@ -55,13 +56,16 @@ class Duties:
     missed: set[DutyName] = field(default_factory=set)
     report: FlowReport | None = None
     reported: float = field(default_factory=time.monotonic)
+    news: tuple[str, ...] = ()
+    told: Mapping[str, Any] = field(default_factory=dict)
     audited_ms: int | None = None
     unaudited_ms: int = 0
     drills_ms: int = 0
 
     def note(self, report: FlowReport) -> None:
         """Take note of a report on the copy, for the alarms."""
-        self.report, self.reported = report, time.monotonic()
+        self.report, self.reported, self.told = report, time.monotonic(), {}
+        self.news += report.alarms
 
     def begin(self) -> None:
         """Begin to lead the flow: what was reported before says nothing of now."""
@@ -149,7 +153,7 @@ class Duties:
             audits = read_ledger(self.flow, clusters.target).audits
             self.audited_ms = max((it.at_ms for it in audits), default=self.unaudited_ms)
         now = clock.now_ms()
-        if not audit_is_due(self.flow.audit.schedule, self.audited_ms, now):
+        if not clock.is_due(self.flow.audit.schedule, self.audited_ms, now):
             if DutyName.AUDIT in self.done and DutyName.AUDIT not in self.missed:
                 return None
             return Outcome(DutyState.SKIPPED, f"not due yet by {self.flow.audit.schedule}")
@@ -162,9 +166,10 @@ class Duties:
         return audit_outcome(result)
 
     def _alarms(self, clusters: Clusters) -> Outcome:
-        """Send an alarm if the newest report is over an RPO, or older than the strictest one, and of drills."""
-        age = time.monotonic() - self.reported
-        found = alarm.over(self.flow, self.report, age)
+        """Send what is new: reports over an RPO, none for longer than the strictest one, drills."""
+        faults = alarm.over(self.flow, self.report, time.monotonic() - self.reported)
+        lines, self.told = alarm.news(faults if "" in faults else {}, self.told, clock.now_ms())
+        found, self.news = (*self.news, *lines), ()
         drills = self._drills(clusters)
         url = self.flow.gate.alert_url
         text = "; ".join(found)
@@ -176,8 +181,10 @@ class Duties:
         if url is None:
             return Outcome(DutyState.OFF, text or "twinlog.alert.url is not set")
         if not text:
-            return Outcome(DutyState.DONE, "nothing is over its RPO")
+            return Outcome(DutyState.DONE, "told before" if faults else "nothing is over its RPO")
         trouble = alarm.send(url, self.flow.name, text, self.run_id)
+        if trouble:
+            self.news = found
         return Outcome(DutyState.FAILED, trouble) if trouble else Outcome(DutyState.DONE, f"sent: {text}")
 
     def _drills(self, clusters: Clusters) -> list[str]:

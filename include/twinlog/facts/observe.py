@@ -78,7 +78,6 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
     rows = [row for topic in topics for row in topic.partitions]
     unseen = sum(it.unseen for it in topics)
     doubt = not_looked_at(unseen)
-    strictest = min(tier.rpo_seconds for tier in flow.tiers)
     ids, offsets = _copies(snapshot)
     return FlowFacts(
         at_ms=now_ms,
@@ -89,7 +88,7 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
         topics=topics,
         problems=discovery.problems,
         gaps=read_gaps(flow, clusters.target, ledger, now_ms, clusters.source),
-        rpo_seconds=oldest_seconds(rows, now_ms, within=strictest, unseen=unseen),
+        rpo_seconds=oldest_seconds(rows, now_ms, within=flow.strictest_rpo_seconds, unseen=unseen),
         lag=total((row.lag for row in rows), doubt),
         undecided_records=total((row.undecided_records for row in rows), doubt),
         unseen=unseen,

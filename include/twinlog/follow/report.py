@@ -125,7 +125,9 @@ class Reporter:
         judged = validate.judge(flow, facts)
         board.tell("copy", self._numbers(before))
         board.tell("checks", samples.of_checks(judged.checks))
-        self.on_report(publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts, board=board))
+        self.on_report(
+            publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts, board=board, tells=True)
+        )
         failed = [it for it in judged.failed if it.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(

@@ -5,51 +5,79 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twinlog.clock import seconds_since
+from twinlog.clock import is_due, seconds_since
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, last_proof
-from twinlog.jsonable import to_json
 from twinlog.visible import first_few, for_chats, visible
 
 if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what reads a cluster.
-    from twinlog.monitoring.cycle_report import FlowReport
+    from twinlog.facts.undecided import UndecidedPartition
+    from twinlog.monitoring.cycle_report import FlowReport, TopicReport
 
 TIMEOUT_SECONDS = 10
 TOPICS_NAMED = 10
 DAY_MS = 86_400_000
+FOLLOW_REPORTS_SECONDS = 60.0
+"""How often a process that follows reports."""
+REMINDER_MS = 3_600_000
+"""After so long a fault that is still there is told again."""
 
 
-def over(flow: FlowSettings, report: FlowReport | None, age_seconds: float) -> list[str]:
+def over(flow: FlowSettings, report: FlowReport | None, age_seconds: float) -> dict[str, str]:
     """Return what a report that is `age_seconds` old shows to be over budget, or that it is too old itself.  Pure."""
-    strictest = min(tier.rpo_seconds for tier in flow.tiers)
-    if age_seconds > strictest:
-        return [f"no report for {age_seconds:.0f} s: what was written since is not known to be copied"]
-    if report is None:
-        return []
-    document: Mapping[str, Any] = to_json(report)
-    return [*over_budget(flow, document["topics"]), *held_back(flow, document["undecided"])]
+    if age_seconds > flow.strictest_rpo_seconds:
+        return {
+            "": f"no report for {age_seconds:.0f} s: what was written since is not known to be copied",
+        }
+    return {} if report is None else {**over_budget(flow, report.topics), **held_back(flow, report.undecided)}
 
 
-def over_budget(flow: FlowSettings, topics: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the topics that are over budget.  Pure."""
-    lines = [
-        f"{it['topic']}: a record waits for {it['rpo_seconds']:.0f} s, its RPO is {tier.rpo_seconds} s"
+def over_budget(flow: FlowSettings, topics: Iterable[TopicReport]) -> dict[str, str]:
+    """Return a line for each topic that is over budget, by its name.  Pure."""
+    return {
+        it.topic: f"{it.topic}: a record waits for {it.rpo_seconds:.0f} s, its RPO is {tier.rpo_seconds} s"
         for it in topics
-        if it["rpo_seconds"] is not None
-        and it["rpo_seconds"] > (tier := flow.tier_of(it["topic"])).rpo_seconds
-    ]
-    return first_few(lines, TOPICS_NAMED, "and {} topics more")
+        if it.rpo_seconds is not None and it.rpo_seconds > (tier := flow.tier_of(it.topic)).rpo_seconds
+    }
 
 
-def held_back(flow: FlowSettings, undecided: Iterable[Mapping[str, Any]]) -> list[str]:
+def held_back(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> dict[str, str]:
     """Describe records that an open transaction has held back for too long, or for an unknown time.  Pure."""
-    lines = [
-        visible(f"{it['message']}; {it['hint']}")
+    return {
+        f"{it.topic}-{it.partition}": visible(f"{it.message}; {it.hint}")
         for it in undecided
-        if it["seconds"] is None or it["seconds"] > flow.gate.undecided_seconds
-    ]
-    return first_few(lines, TOPICS_NAMED, "and {} partitions behind open transactions more")
+        if it.seconds is None or it.seconds > flow.gate.undecided_seconds
+    }
+
+
+def news(
+    faults: Mapping[str, str], told: Mapping[str, Any], now_ms: int
+) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Return the lines to tell now, and what is told then: `at_ms`, and the names of the `faults`.  Pure.
+
+    Nothing is told again before REMINDER_MS have passed, unless there is one more fault; one that went away is
+    forgotten.
+    """
+    if not faults:
+        return (), {}
+    if faults.keys() <= set(told.get("faults", ())) and now_ms - told["at_ms"] < REMINDER_MS:
+        return (), {**told, "faults": sorted(faults)}
+    lines = first_few(list(faults.values()), TOPICS_NAMED, "and {} topics or partitions more")
+    return tuple(lines), {"at_ms": now_ms, "faults": sorted(faults)}
+
+
+def stands_still(flow: FlowSettings, reported_ms: int, now_ms: int, *, followed: bool = False) -> bool:
+    """Say whether a report has been due since that at `reported_ms`, and that for longer than the RPO.  Pure.
+
+    A cycle is due by the schedule.  Who follows reports each minute, a Dag's run that does when the second after it
+    takes over.
+    """
+    late_ms = now_ms - flow.strictest_rpo_seconds * 1000
+    if followed or flow.continuous:
+        every = FOLLOW_REPORTS_SECONDS if followed else flow.copy.longest_run_seconds
+        return late_ms - reported_ms > every * 1000
+    return is_due(flow.schedule, reported_ms, late_ms)
 
 
 def failed_drill(drills: Iterable[DrillRun], since_ms: int, now_ms: int) -> list[str]:

@@ -52,7 +52,7 @@ class FlowReport:
     ended with an error that does not go away by itself.  `problems` are those that stop whole topics.
     `undecided_records` lie behind open transactions of the source; `undecided` are the partitions whose transactions
     have been open for a while.  `lag_records` is None if there are `unseen_partitions`, which could not be looked at;
-    no other number covers them.
+    no other number covers them.  `alarms` are what is to be told of an RPO: what is new, or was told an hour ago.
     """
 
     flow: str
@@ -73,3 +73,4 @@ class FlowReport:
     undecided_records: int = 0
     undecided: tuple[UndecidedPartition, ...] = ()
     unseen_partitions: int = 0
+    alarms: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from twinlog import clock
@@ -16,13 +17,12 @@ from twinlog.fact import Count, if_known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.facts.partition import PartitionFacts
-from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.records import CycleReport, LedgerRecord
 from twinlog.jsonable import NOT_SHOWN
 from twinlog.judge import at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.metadata import apply_plan
-from twinlog.monitoring import samples
+from twinlog.monitoring import alarm, samples
 from twinlog.monitoring.cycle_report import FlowReport, PartitionReport, TopicReport
 from twinlog.monitoring.exporter import Board
 from twinlog.monitoring.metrics import CYCLE_TIMESTAMP_SECONDS
@@ -43,6 +43,7 @@ def run(
     *,
     failed: bool = False,
     board: Board | None = None,
+    tells: bool = False,
 ) -> FlowReport:
     """Report the cycle that began at `started_ms` (epoch ms), and keep the report as the flow's newest.
 
@@ -51,15 +52,21 @@ def run(
 
     `copy_result` is the copy's result as JSON, None if there was nothing to copy.  `facts` were read just now; if
     None, they are read.  `failed` says that something failed in the cycle that the copy's result does not
-    mention.  `board` gets the numbers, and may have more of them.  Raises ClusterUnreachable and ClusterRefused.
+    mention.  `board` gets the numbers, and may have more of them.  If `tells`, somebody passes the report's alarms on,
+    and the next reports leave them out.  Raises ClusterUnreachable and ClusterRefused.
     """
     facts = facts or observe(FlowSnapshot(flow, clusters))
     # For a copy of many partitions, the ledger holds what the result had no room for.
     copy_result = completed(copy_result, facts.ledger)
     report = make_report(flow, facts, run_id, copy_result, started_ms, failed=failed)
-    _alarm(flow, report.undecided)
+    faults = alarm.over(flow, report, 0)
+    told = {} if facts.ledger.last_report is None else facts.ledger.last_report.summary.get("told", {})
+    alarms, telling = alarm.news(faults, told, facts.at_ms) if tells else ((), told)
+    report = replace(report, alarms=alarms)
     stopped = _stopped(copy_result, facts)
-    cycle = CycleReport(run_id, summary(report, facts, stopped), facts.at_ms)
+    cycle = CycleReport(
+        run_id, {**summary(report, facts, stopped), **({"told": telling} if telling else {})}, facts.at_ms
+    )
     records = [cycle, *_at_risk(flow, facts), *_promotion(flow, clusters, facts)]
     write_ledger(flow, clusters.target, records)
     drop_left_over(flow, clusters.target, facts.ledger)
@@ -85,13 +92,6 @@ def _tell(flow: FlowSettings, report: FlowReport, facts: FlowFacts, board: Board
             board.write(flow.metrics.folder)
         except OSError as error:  # numbers for people who watch: no reason to call the cycle a failure
             log.warning("metrics cannot be written (twinlog.metrics.folder): %s", error)
-
-
-def _alarm(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> None:
-    """Log each transaction of the source that has been open for longer than `twinlog.undecided.seconds`."""
-    for it in undecided:
-        if it.seconds is None or it.seconds > flow.gate.undecided_seconds:
-            log.error("%s: %s; %s", flow.name, it.message, it.hint)
 
 
 def _at_risk(flow: FlowSettings, facts: FlowFacts) -> list[LedgerRecord]:

@@ -24,15 +24,13 @@ from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.judge.at_risk import TopicAtRisk, of_the_last_day, topics_at_risk
+from twinlog.monitoring.alarm import stands_still
 from twinlog.monitoring.readiness import Readiness, readiness
 from twinlog.monitoring.stopped import StoppedCopy, still_stopped
 from twinlog.state.seats import Member, read_seats, shown
 from twinlog.topics.discovery import Orphan, Problem, ProblemCode, waiting_for_a_person
 from twinlog.topics.pauses import why_suspended
 from twinlog.topics.snapshot import FlowSnapshot
-
-FOLLOW_REPORTS_SECONDS = 60.0
-"""How often a run that follows reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +133,7 @@ class FlowStatus:
     `has_run` says that a cycle has ended, `cycle_age_seconds` how long ago; None also if its clock is ahead of ours.
     `readiness` is the gate's newest answer in each mode.
     `members` are the processes of `twinlog run` that follow the flow, the leader first.
+    `stands_still` says that records are over their RPO, and a cycle has been due for as long.
     """
 
     flow: str
@@ -161,12 +160,7 @@ class FlowStatus:
     members: tuple[Member, ...] = ()
     cycle_age_seconds: float | None = None
     readiness: tuple[Readiness, ...] = ()
-
-    @property
-    def stands_still(self) -> bool:
-        """Say whether records are over their RPO because no cycle has ended since; a run that follows reports later."""
-        age = (self.cycle_age_seconds or 0.0) - (FOLLOW_REPORTS_SECONDS if self.members else 0.0)
-        return not self.held and any(it.over_budget and age > it.rpo_budget_seconds for it in self.topics)
+    stands_still: bool = False
 
     @property
     def needs_person(self) -> bool:
@@ -187,10 +181,14 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
         if error.data.get("cluster") != flow.source.alias:
             raise
         facts = recall(snapshot)
+    found, report = status_of(flow, facts), facts.ledger.last_report
+    members = _members(flow, clusters.target)
+    late = report is not None and stands_still(flow, report.at_ms, facts.at_ms, followed=bool(members))
     return replace(
-        status_of(flow, facts),
+        found,
         upstream=upstream_beats(flow.policy, clusters.target),
-        members=_members(flow, clusters.target),
+        members=members,
+        stands_still=late and not found.held and any(it.over_budget for it in found.topics),
     )
 
 

@@ -25,6 +25,7 @@ def run(
     *,
     failed: bool = False,
     board: Board | None = None,
+    tells: bool = True,
 ) -> FlowReport:
     """Report the run `run_id`, begun at `started_ms` (epoch ms); `copied` is the copy's result as JSON, or None."""
-    return publish.run(flow, clusters, run_id, copied, started_ms, failed=failed, board=board)
+    return publish.run(flow, clusters, run_id, copied, started_ms, failed=failed, board=board, tells=tells)

@@ -52,16 +52,15 @@ class Published:
             "get_current_context": lambda: {"dag_run": dag_run, "ti": ti, "params": {}},
             "flow_of": lambda _: flow,
             "opened": opened,
-            "sound_if_over_budget": lambda *_: None,
             "_request": lambda: SimpleNamespace(dry_run=False),
         }.items():
             monkeypatch.setattr(cycle, name, value)
         monkeypatch.setattr("twinlog.monitoring.publish.run", self._report)
 
-    def _report(self, *_: object, failed: bool, board: object) -> dict[str, Any]:
+    def _report(self, *_: object, failed: bool, **_of: object) -> dict[str, Any]:
         self.told.append(failed)
         counts = ("records", "bytes", "lag_records", "undecided_records", "unseen_partitions", "rpo_seconds")
-        return dict.fromkeys(counts, 0) | {"flow": "A->B", "run_id": "r", "topics": [], "undecided": []}
+        return dict.fromkeys(counts, 0) | {"flow": "A->B", "run_id": "r", "topics": [], "alarms": []}
 
     def publish(self) -> None:
         cycle.publish("A->B", self._events)

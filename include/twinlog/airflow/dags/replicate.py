@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.python import ShortCircuitOperator
@@ -11,7 +12,7 @@ from twinlog.airflow.alerts import rpo_deadline
 from twinlog.airflow.assets import groups_synced, remote_cluster
 from twinlog.airflow.cycle import PARAMS, describe_flow
 from twinlog.airflow.dags.common import calls, dag_of_flow
-from twinlog.airflow.following import RUNS_AT_ONCE, interval, retries
+from twinlog.airflow.following import RUNS_AT_ONCE, retries
 from twinlog.airflow.operators.copy import COPY
 from twinlog.airflow.operators.spark_job import SparkStepOperator
 from twinlog.airflow.retries import OUR_TASKS
@@ -23,7 +24,7 @@ from twinlog.config.flow.settings import FlowSettings
 def schedule(flow: FlowSettings) -> Any:
     """Return when runs begin: by the flow's cron expression, or while the one before still follows."""
     if flow.continuous:
-        return DeltaDataIntervalTimetable(interval(flow))
+        return DeltaDataIntervalTimetable(timedelta(seconds=flow.copy.run_seconds))
     return CronDataIntervalTimetable(flow.schedule, timezone="UTC")
 
 

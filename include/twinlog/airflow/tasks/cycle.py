@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 
 from twinlog.airflow import gauges
-from twinlog.airflow.alerts import sound_if_over_budget, sound_if_overdue
+from twinlog.airflow.alerts import BACKFILL, RpoAlert, sound_if_overdue
 from twinlog.airflow.assets import groups_synced, remote_cluster, remote_groups
 from twinlog.airflow.cycle import (
     CycleRequest,
@@ -219,7 +219,16 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
         board = Board(flow)
         tell_others(board, ti.xcom_pull(task_ids="validate"), ti.xcom_pull(task_ids="checkpoints"))
         overdue = overdue_drills(flow, clusters)
-        made = step.run(flow, clusters, run.run_id, copied, started_ms, failed=bool(reasons), board=board)
+        made = step.run(
+            flow,
+            clusters,
+            run.run_id,
+            copied,
+            started_ms,
+            failed=bool(reasons),
+            board=board,
+            tells=not run.run_id.startswith(BACKFILL),
+        )
     report = tell(flow, made, board, overdue, context)
     if reasons:
         ti.xcom_push("return_value", shortened(report, REPORT))
@@ -236,7 +245,8 @@ def tell(flow: FlowSettings, made: FlowReport, board: Board, overdue: list[str],
     """Write a cycle's report to the log, send its numbers and the alarms it gives rise to; return it as JSON."""
     report = shown(made)
     gauges.send(flow, board.now())
-    sound_if_over_budget(flow, report["topics"], context, report["undecided"])
+    if report["alarms"]:
+        RpoAlert(flow=flow.name, text="; ".join(report["alarms"])).sound(context)
     sound_if_overdue(overdue, flow, context)
     return report
 

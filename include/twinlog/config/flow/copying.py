@@ -91,6 +91,16 @@ class CopySettings:
     more; when nothing has changed the copy just goes on"""
 
     @property
+    def run_seconds(self) -> int:
+        """Return the seconds between the starts of two runs of a continuous Dag; each run is reported once."""
+        return 15 * self.follow_seconds
+
+    @property
+    def longest_run_seconds(self) -> int:
+        """Return how long such a run follows at most: until the second one after it, which has 5 minutes to begin."""
+        return 2 * self.run_seconds + 300
+
+    @property
     def transaction_ms(self) -> int:
         """Return the ms after which a lane commits: ten seconds, or less if the time-out is short."""
         return min(10_000, self.transaction_timeout_ms * 2 // 3)

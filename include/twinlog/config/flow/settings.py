@@ -314,6 +314,11 @@ class FlowSettings:
         return self.schedule == CONTINUOUS
 
     @property
+    def strictest_rpo_seconds(self) -> int:
+        """Return the least RPO of its tiers."""
+        return min(tier.rpo_seconds for tier in self.tiers)
+
+    @property
     def offsets_topic(self) -> str:
         """Return the target topic where Connect would keep this flow's offsets (MirrorMakerConfig.workerConfig)."""
         return self.offset_storage_topic or f"mm2-offsets.{self.state_alias}.internal"
