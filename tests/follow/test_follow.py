@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from followed import following_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ from twinlog.errors import (
     TransientError,
     TwinlogError,
 )
-from twinlog.follow import background, follow, generation
+from twinlog.follow import background, follow, generation, topics
 from twinlog.follow.background import Turn, beside, turns
 from twinlog.follow.generation import Following
 from twinlog.follow.report import LaneGeneration, RunState, prepare
@@ -75,8 +76,8 @@ def test_tasks_that_keep_dying_end_the_run_with_what_was_copied(
     ] * 3
 
     def generation(following: Following) -> LaneGeneration:
-        following.totals.add(LaneReport(0, LaneOutcome.DONE, (RangeReport("t", "A.t", 0, 7, 70, 7),)))
-        following.totals.ends["t", 0] = 7
+        following.tally.totals.add(LaneReport(0, LaneOutcome.DONE, (RangeReport("t", "A.t", 0, 7, 70, 7),)))
+        following.tally.totals.ends["t", 0] = 7
         return spans.pop(0)
 
     monkeypatch.setattr(Following, "run_lanes", generation)
@@ -138,7 +139,7 @@ def test_a_refresh_that_failed_is_the_result_only_if_it_fails_at_the_end(
     """Lanes that opened after it went on with the topics known before, and copied all."""
     source.add_topic("orders")
     away = ClusterUnreachable("cluster A cannot be reached")
-    answers = [away, None if comes_back else away]
+    answers = [None, away, None if comes_back else away]
 
     def prepared_or_not(*given: Any) -> Any:
         if answers and (error := answers.pop(0)) is not None:
@@ -147,10 +148,10 @@ def test_a_refresh_that_failed_is_the_result_only_if_it_fails_at_the_end(
 
     def opened(following: Following) -> tuple[tuple[()], generation.Opening]:
         if following.number == 1:
-            assert away is following.refresh()
+            assert away is following.topics.refresh()
         return (), generation.Opening((), (), (), partial=False)
 
-    monkeypatch.setattr(generation, "prepare", prepared_or_not)
+    monkeypatch.setattr(topics, "prepare", prepared_or_not)
     monkeypatch.setattr(Following, "_open", opened)
     monkeypatch.setattr(Ownership, "read_ahead", lambda _: None)
     runner = SimpleNamespace(slots=1)
@@ -166,13 +167,12 @@ def test_notes_about_topics_are_told_once(
     """Each refresh finds the same: a source without topic ids, say."""
     source.add_topic("orders")
     monkeypatch.setattr(
-        follow, "prepare", lambda *it: replace(prepare(*it), notes=("A gives topics no ids",))
+        topics, "prepare", lambda *it: replace(prepare(*it), notes=("A gives topics no ids",))
     )
-    monkeypatch.setattr(generation, "prepare", follow.prepare)
     monkeypatch.setattr(Ownership, "read_ahead", lambda _: None)
 
     def run_lanes(following: Following) -> LaneGeneration:
-        assert following.refresh() is None
+        assert following.topics.refresh() is None
         return LaneGeneration("A->B", 1, 0, 0, 0, 0.1)
 
     monkeypatch.setattr(Following, "run_lanes", run_lanes)
@@ -390,11 +390,8 @@ def ended(flow: FlowSettings, error: TwinlogError) -> Following:
         raise error
 
     owned: Any = SimpleNamespace(take=fence)
-    nobody: Any = None
-    following = Following(
-        flow, nobody, None, owned, nobody, nobody, 0.0, threading.Event(), print, bool, None
-    )
-    following.open_ranges = following.unreported = (RANGE,)
+    following = following_of(flow, owned=owned)
+    following.ranges = following.tally.unreported = (RANGE,)
     return following
 
 

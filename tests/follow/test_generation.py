@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from fake_cluster import FakeCluster
+from followed import following_of
 
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
@@ -20,6 +20,7 @@ from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.copying.packing import fixed_lanes
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
 from twinlog.follow.generation import Following, Opening
+from twinlog.follow.hold import Hold, HoldState
 from twinlog.follow.lanes import OpenLanes
 from twinlog.follow.report import RunState, prepare
 from twinlog.kafka_types import TopicPartition
@@ -115,7 +116,7 @@ def test_a_window_without_an_answer_is_over_at_once(
     flow, clusters, source, orders, with_internal, monkeypatch
 ) -> None:
     """The next one may open its lanes; it is not taken for a flow without topics."""
-    monkeypatch.setattr(Following, "_take", lambda _: None)
+    monkeypatch.setattr(Hold, "open", lambda _: None)
     opening = following(flow, clusters, RunState("run", 0))
     source.refuse("offsets", "orders", SILENT)
     assert SILENT == opening.run_lanes().failure
@@ -123,7 +124,7 @@ def test_a_window_without_an_answer_is_over_at_once(
 
 def test_trouble_is_told_until_it_is_over(flow, clusters, source, orders, with_internal, monkeypatch) -> None:
     """What passes by itself may come again: only lanes that have gone on behind their own look are well."""
-    monkeypatch.setattr(Following, "_take", lambda _: None)
+    monkeypatch.setattr(Hold, "open", lambda _: None)
     monkeypatch.setattr(Ownership, "progress_now", lambda _: {})
     run_state = RunState("run", 0)
     driver = following(flow, clusters, run_state)
@@ -131,7 +132,7 @@ def test_trouble_is_told_until_it_is_over(flow, clusters, source, orders, with_i
     ended = [
         RangeReport(it, f"A.{it}", 0, 3, 3, 3, error_code=code, error=code) for it, code in codes.items()
     ]
-    driver.totals.add(LaneReport(0, LaneOutcome.FAILED, tuple(ended)))
+    driver.tally.totals.add(LaneReport(0, LaneOutcome.FAILED, tuple(ended)))
     driver._open()
     told = [run_state.errors]
     runner: Any = None
@@ -142,14 +143,26 @@ def test_trouble_is_told_until_it_is_over(flow, clusters, source, orders, with_i
     assert [lost, lost, {}] == told
 
 
-def following(flow: FlowSettings, clusters: Clusters, run_state: RunState, progress: int = 2) -> Following:
+def following(
+    flow: FlowSettings,
+    clusters: Clusters,
+    run_state: RunState,
+    progress: int = 2,
+    runner: Any = None,
+    sharers: int = 1,
+) -> Following:
     """A driver that has looked, and is about to open a window."""
     prepared = prepare(flow, clusters, None, "run")
-    far = time.monotonic() + 1_000
-    stop = threading.Event()
-    runner: Any = None
     mine = owned(flow, clusters, progress)
-    return Following(flow, clusters, None, mine, runner, prepared, far, stop, print, bool, run_state)
+    return following_of(
+        flow,
+        clusters=clusters,
+        owned=mine,
+        runner=runner,
+        prepared=prepared,
+        run_state=run_state,
+        sharers=sharers,
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,12 +173,11 @@ def test_lanes_follow_the_slots(
     flow: FlowSettings, clusters: Clusters, slots: int, sharers: int, lanes: int, fences: bool
 ) -> None:
     """Fewer slots or more than the four of before; for more lanes than a fence has granted there must be another."""
-    driver = following(flow, clusters, RunState("run", 0))
-    driver.owned.lanes, driver.behind_fence, driver.sharers = 4, True, sharers
-    runner: Any = SimpleNamespace(slots=slots)
-    driver.runner = runner
+    runner = SimpleNamespace(slots=slots)
+    driver = following(flow, clusters, RunState("run", 0), runner=runner, sharers=sharers)
+    driver.owned.lanes, driver.hold.state = 4, HoldState.FENCED
     driver._count_slots()
-    assert (lanes, not fences) == (driver.owned.lanes, driver.behind_fence)
+    assert (lanes, not fences) == (driver.owned.lanes, driver.hold.state is HoldState.FENCED)
 
 
 def test_a_spark_that_does_not_tell_gets_as_many_lanes_as_before(
@@ -178,11 +190,10 @@ def test_a_spark_that_does_not_tell_gets_as_many_lanes_as_before(
         def slots(self) -> int:
             raise TransientError("Spark does not tell", code="spark-session")
 
-    driver = following(flow, clusters, RunState("run", 0))
-    driver.owned.lanes, driver.behind_fence = 4, True
-    driver.runner = cast(Any, Dead())
+    driver = following(flow, clusters, RunState("run", 0), runner=Dead())
+    driver.owned.lanes, driver.hold.state = 4, HoldState.FENCED
     driver._count_slots()
-    assert (4, True) == (driver.owned.lanes, driver.behind_fence)
+    assert (4, HoldState.FENCED) == (driver.owned.lanes, driver.hold.state)
 
 
 def test_a_partition_whose_end_is_not_told_again_is_stopped(opened, source) -> None:

@@ -1,18 +1,20 @@
 """Lanes as jobs of their own: what a driver hears of them."""
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from followed import following_of
 
 from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TransientError
 from twinlog.follow import generation
 from twinlog.follow.generation import Following
+from twinlog.follow.hold import Hold
 from twinlog.follow.lanes import OpenLanes
+from twinlog.follow.topics import Topics
 from twinlog.lane.spec import LaneOutcome, LaneReport
 
 
@@ -89,30 +91,27 @@ def test_no_lanes_are_over_at_once() -> None:
 def test_a_lane_that_stands_still_is_killed_behind_the_fence(flow, monkeypatch) -> None:
     """Its process was frozen: it hears of no fence, and Spark sees nothing; the driver goes on."""
     monkeypatch.setattr(generation, "LAST_WORD_SECONDS", 0.05)
-    monkeypatch.setattr(Following, "_take", lambda _: "granted")
+    monkeypatch.setattr(Hold, "fence", lambda _: "granted")
     lanes, runner = opened(a="done", b=TransientError("killed", code="tasks-died"))
     runner.ends["a"].set()
     runner.cancel = lambda _flow: runner.ends["b"].set()
-    following = Following(flow, None, None, None, runner, None, 0.0, threading.Event(), print, bool, None)
-    assert following._call_back(lanes)
+    assert following_of(flow, runner=runner)._call_back(lanes)
     assert (["done"], ["b"]) == ([it.state for it in lanes.reports()], list(lanes.unreported()))
 
 
 def test_a_window_whose_lanes_are_overdue_has_to_end(flow) -> None:
     """They end by themselves long before; one that does not is frozen."""
     lanes, runner = opened(a="done")
-    far = time.monotonic() + 10_000
-    following = Following(flow, None, None, None, None, None, far, threading.Event(), print, bool, None)
+    driver = following_of(flow)
     overdue = generation.STRETCHES * flow.copy.follow_seconds + generation.LAST_WORD_SECONDS
-    assert [False, True] == [following._has_to_end(lanes, age) for age in (overdue - 1, overdue)]
+    assert [False, True] == [driver._has_to_end(lanes, age) for age in (overdue - 1, overdue)]
     runner.ends["a"].set()
 
 
 def following(flow, runner: Runner, owned: Any = None) -> Following:
     """A driver that looks at once, and again every second."""
     often = replace(flow, copy=replace(flow.copy, follow_seconds=1))
-    far = time.monotonic() + 10_000
-    return Following(often, None, None, owned, runner, None, far, threading.Event(), print, bool, None)
+    return following_of(often, owned=owned, runner=runner)
 
 
 def specs(*names: str) -> list[SimpleNamespace]:
@@ -134,8 +133,8 @@ def raising(error: Exception) -> Callable[[object], object]:
 def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> None:
     """They copy on as if nothing were wrong, and end by themselves only after fifteen looks."""
     runner = Runner(a="done")
-    monkeypatch.setattr(Following, "refresh", raising(REFUSED))
-    monkeypatch.setattr(Following, "_take", lambda _: runner.ends["a"].set())
+    monkeypatch.setattr(Topics, "refresh", raising(REFUSED))
+    monkeypatch.setattr(Hold, "fence", lambda _: runner.ends["a"].set())
     with pytest.raises(ClusterRefused, match="rights"):
         following(flow, runner)._run(specs("a"), renew=False)
     assert runner.ends["a"].is_set()
@@ -145,8 +144,8 @@ def test_a_look_that_cannot_go_on_calls_the_lanes_back(flow, monkeypatch) -> Non
 def test_lanes_that_nothing_calls_back_are_killed(flow, monkeypatch, fence: Exception) -> None:
     """At once where there is no fence; where there is one, but they are deaf to it, after a while."""
     monkeypatch.setattr(generation, "LAST_WORD_SECONDS", 0.05)
-    monkeypatch.setattr(Following, "refresh", raising(REFUSED))
-    monkeypatch.setattr(Following, "_take", raising(fence))
+    monkeypatch.setattr(Topics, "refresh", raising(REFUSED))
+    monkeypatch.setattr(Hold, "fence", raising(fence))
     runner = Runner(a=TransientError("killed", code="tasks-died"))
     runner.cancel = lambda _flow: runner.ends["a"].set()
     with pytest.raises(type(fence), match=str(fence)):
@@ -159,7 +158,7 @@ def test_who_fenced_a_lane_is_asked_until_the_target_answers(flow, monkeypatch) 
     monkeypatch.setattr(generation, "FENCE_AGAIN_SECONDS", 0.05)
     runner = Runner(a="fenced", b="done")
     runner.ends["a"].set()
-    monkeypatch.setattr(Following, "_take", lambda _: runner.ends["b"].set())
+    monkeypatch.setattr(Hold, "fence", lambda _: runner.ends["b"].set())
     silences = [ClusterUnreachable("B does not answer")] * 2
 
     def require_not_taken() -> None:
@@ -177,10 +176,10 @@ def test_where_nothing_can_be_followed_the_topics_are_read_again_soon(flow, monk
     """All leaders were away when the lanes were to open: the next look does not wait for twinlog.follow.seconds."""
     monkeypatch.setattr(generation, "SHORTEST_SECONDS", 0.01)
     looked = []
-    monkeypatch.setattr(Following, "refresh", lambda _: looked.append("looked"))
+    monkeypatch.setattr(Topics, "refresh", lambda _: looked.append("looked"))
     lanes, runner = opened()
-    driver = following(flow, runner)
-    driver.flow = replace(flow, copy=replace(flow.copy, follow_seconds=10_000))
-    driver.prepared = SimpleNamespace(asks_for_lanes_unlike=lambda _: False)
+    seldom = replace(flow, copy=replace(flow.copy, follow_seconds=10_000))
+    alike = SimpleNamespace(asks_for_lanes_unlike=lambda _: False)
+    driver = following_of(seldom, runner=runner, prepared=alike)
     driver._attend(lanes, renew=True)
     assert ["looked"] == looked

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from twinlog import clock
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.copy import TASKS_DIED, LaneRunner
@@ -26,8 +27,11 @@ from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.ranges import StoppedPartition, choose, unavailable
 from twinlog.copying.result import CopyResult, result_of
 from twinlog.errors import FencedError, TerminalError, TransientError
-from twinlog.follow.generation import Following, most_lanes
-from twinlog.follow.report import LaneGeneration, RunState, prepare
+from twinlog.follow.followed import Followed
+from twinlog.follow.generation import Following
+from twinlog.follow.hold import Hold
+from twinlog.follow.report import LaneGeneration, RunState
+from twinlog.follow.topics import Topics
 from twinlog.monitoring import heartbeats
 from twinlog.topics.discovery import ProblemCode
 from twinlog.topics.snapshot import FlowSnapshot
@@ -75,33 +79,18 @@ def run(
     began = time.monotonic()
     if not_ready := heartbeats.make_ready(flow, clusters.source):
         on_refresh(f"{flow.name}: {not_ready}")
-    prepared = prepare(flow, clusters, topics, run_id)
     stop = stop or threading.Event()
-    lanes = most_lanes(flow, runner, sharers)
+    run_state = run_state or RunState(run_id, clock.now_ms())
+    followed = Followed(flow, clusters, runner, stop, on_refresh, run_state, sharers)
+    seen = Topics.read(followed, topics, run_id)
+    lanes = followed.most_lanes
     if flow.copy.lanes and flow.copy.lanes > lanes:
-        on_refresh(
-            f"{flow.name}: {lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot"
-        )
-    require_taken_over(flow, clusters, prepared.discovery)
+        followed.tell(f"{lanes} lanes instead of {flow.copy.lanes}: one that follows keeps its Spark slot")
+    require_taken_over(flow, clusters, seen.prepared.discovery)
     owned = Ownership.of(flow, clusters, run_id, lanes)
     owned.read_ahead()
     end = began + seconds  # if no lanes can be opened
-    following = Following(
-        flow,
-        clusters,
-        topics,
-        owned,
-        runner,
-        prepared,
-        end,
-        stop,
-        on_refresh,
-        gives_way_to,
-        run_state,
-        seconds=seconds,
-        sharers=sharers,
-    )
-    following.tell_notes()
+    following = Following(followed, seen, Hold(owned, gives_way_to), end, seconds)
     pause = 0.0
     deaths = 0
     while True:
@@ -117,7 +106,7 @@ def run(
             # Its lanes were ended, so their failure is no news. Records that they cannot report are counted by the
             # map.
             generation = replace(generation, failure=None)
-            if not following.unreported:
+            if not following.tally.unreported:
                 on_generation(generation)
             _count_unreported(following)
             return _result(following, generation, time.monotonic() - began)
@@ -146,11 +135,11 @@ def _count_unreported(following: Following) -> None:
     Without the fence, readers would wait for the time-out of the lanes' open transactions. If the flow is paused or
     the target cannot be reached, only what was reported is counted.
     """
-    if not (following.open_ranges or following.unreported):
+    if not (following.ranges or following.tally.unreported):
         return
     try:
         following.owned.take()
-        following.count_unreported()
+        following.tally.count_unreported(following.owned, following.followed.clusters)
     except FencedError:
         raise
     except TransientError:
@@ -165,23 +154,24 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
 
     A topic refresh that failed is repeated if nothing else went wrong: the cluster may have come back meanwhile.
     """
-    totals, owned = following.totals, following.owned
+    totals, owned, topics = following.tally.totals, following.owned, following.topics
+    flow, clusters = following.followed.flow, following.followed.clusters
     failure = last.failure
-    if failure is not None and failure is following.unprepared:
-        failure = following.refresh()
-    read_committed = following.flow.copy.read_committed
+    if failure is not None and failure is topics.failure:
+        failure = topics.refresh()
+    read_committed = flow.copy.read_committed
     unread: list[StoppedPartition] = []
     try:
-        discovery = FlowSnapshot(following.flow, following.clusters).discovery
+        discovery = FlowSnapshot(flow, clusters).discovery
         # Whether all of these was copied is not known now: their lane may not have noticed yet.
         unread = [
-            unavailable(following.flow, topic, number)
-            for topic in choose(discovery, following.topics)
+            unavailable(flow, topic, number)
+            for topic in choose(discovery, topics.chosen)
             for number in topic.unread
         ]
     except TransientError:
         # The result keeps what was copied if a cluster is lost; what is left is as of the last topic refresh.
-        discovery = following.prepared.discovery
+        discovery = topics.prepared.discovery
     there = {it.topic for it in discovery.topics}
     totals.forget_gone(there)
     totals.end_at({
@@ -194,7 +184,7 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     told = {it.topic_partition for it in stopped}
     stopped += [it for it in unread if it.topic_partition not in told]
     return result_of(
-        following.flow,
+        flow,
         owned.run_id,
         discovery,
         totals,
@@ -203,5 +193,5 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
         following.number,
         owned.lanes,
         seconds,
-        following.prepared.refused,
+        topics.prepared.refused,
     )

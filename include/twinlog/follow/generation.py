@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twinlog.cluster.api import Clusters
-from twinlog.config.flow.settings import FlowSettings
-from twinlog.copying.copy import LaneRunner, count_by_map, judge, lane_specs
+from twinlog.copying.copy import judge, lane_specs
 from twinlog.copying.ownership import PAUSED, Ownership
 from twinlog.copying.packing import assign_open, fixed_lanes, readable_ends
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.resolve import resolve_behind_fence
-from twinlog.copying.result import Totals
 from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, resolve_born
+from twinlog.follow.followed import Followed
+from twinlog.follow.hold import Hold
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
-from twinlog.follow.report import EndedLanes, LaneGeneration, Prepared, RunState, prepare
+from twinlog.follow.report import LaneGeneration, Prepared
+from twinlog.follow.tally import Tally
+from twinlog.follow.topics import Topics
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
@@ -57,72 +57,46 @@ class Opening:
     partial: bool
 
 
-def most_lanes(flow: FlowSettings, runner: LaneRunner, sharers: int) -> int:
-    """Return how many lanes of a flow may be open: those that are configured, at most its share of the slots.
-
-    That limit holds also if twinlog.lanes says more: a lane keeps its slot.  Raises TransientError if the runner does
-    not tell its slots.
-    """
-    share = max(1, runner.slots // sharers)
-    return min(flow.copy.lanes or share, share)
-
-
 @dataclass(slots=True)
 class Following:
     """One flow being followed until `end` (monotonic seconds), at least until `seconds` after its first lanes open.
 
-    - `taken` says that this driver has owned the flow once; from then on it gives way to a driver that `gives_way_to`
-      accepts.
-    - `behind_fence` says that the fence which ended the newest lane generation is the next one's fence, too.
-    - `open_ranges` are those of the newest lane generation, also of topics born since it was opened (births.py),
-      `unreported` those of its lanes that died.
-    - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
-    - `refreshed` is the time of the newest topic refresh, `unprepared` why it failed.
+    - `number` counts the lane generations.
+    - `ranges` are those of the newest one, also of topics born since it was opened (births.py); `loads` are its lanes.
     - `least_lanes` is the number of lanes that have turned out to be needed.
-    - `told` are the notes that people have been told.
-    - `sharers` are the flows, this one with them, that share the runner's slots.
     """
 
-    flow: FlowSettings
-    clusters: Clusters
-    topics: Collection[str] | None
-    owned: Ownership
-    runner: LaneRunner
-    prepared: Prepared
+    followed: Followed
+    topics: Topics
+    hold: Hold
     end: float
-    stop: threading.Event
-    on_refresh: Callable[[str], None]
-    gives_way_to: Callable[[str], bool]
-    run_state: RunState | None
-    number: int = 0
     seconds: float = 0.0
-    sharers: int = 1
+    number: int = 0
     opened: bool = False
-    taken: bool = False
-    behind_fence: bool = False
-    refreshed: float = field(default_factory=time.monotonic)
-    unprepared: TransientError | None = None
-    totals: Totals = field(default_factory=Totals)
+    tally: Tally = field(default_factory=Tally)
+    ranges: tuple[RangeSpec, ...] = ()
     loads: OpenLoads = field(default_factory=lambda: OpenLoads(()))
     least_lanes: int = 1
-    open_ranges: tuple[RangeSpec, ...] = ()
-    unreported: tuple[RangeSpec, ...] = ()
-    copied: dict[TopicPartition, int] = field(default_factory=dict)
-    last: dict[TopicPartition, int] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+
+    @property
+    def owned(self) -> Ownership:
+        """The flow's state as of the newest fence."""
+        return self.hold.owned
 
     def run_lanes(self) -> LaneGeneration:
         """Open the lanes, and attend to them until they have ended."""
         self.number += 1
         began = time.monotonic()
-        records, size = _totals(self.totals)
-        self.open_ranges = ()
+        records, size = self.tally.amounts
+        self.ranges = ()
         stopped: tuple[StoppedPartition, ...] = ()
         failure: TransientError | None = None
         taken: FencedError | None = None
         try:
-            if self.prepared.discovery.stands_by:  # paused: ask again, after a pause, whether it still is
-                failure = self.refresh()
+            if (
+                self.topics.prepared.discovery.stands_by
+            ):  # paused: ask again, after a pause, whether it still is
+                failure = self.topics.refresh()
             else:
                 if self.number > 1:
                     self._count_slots()
@@ -136,22 +110,17 @@ class Following:
         except TerminalError as error:
             if error.code != PAUSED:
                 raise
-            failure = self.refresh()
-        self._note_bytes()
-        now_records, now_size = _totals(self.totals)
+            failure = self.topics.refresh()
+        self.hold.end()
+        self.tally.close_generation()
+        now_records, now_size = self.tally.amounts
         seconds = time.monotonic() - began
-        if self.run_state is not None and self.open_ranges:
-            speed = (now_size - size) / seconds if seconds else 0.0
-            latency = {
-                it.topic_partition: it.latency_ms
-                for it in self.totals.ranges.values()
-                if it.latency_ms is not None and self.last.get(it.topic_partition)
-            }
-            self.run_state.ended = EndedLanes(self.copied, self.totals.transactions, speed, latency)
+        if self.ranges:
+            self.followed.run_state.ended = self.tally.ended((now_size - size) / seconds if seconds else 0.0)
         return LaneGeneration(
-            flow=self.flow.name,
+            flow=self.followed.flow.name,
             number=self.number,
-            partitions=len(self.open_ranges),
+            partitions=len(self.ranges),
             records=now_records - records,
             bytes=now_size - size,
             seconds=seconds,
@@ -167,61 +136,49 @@ class Following:
         again and again is counted by that.
         """
         try:
-            lanes = most_lanes(self.flow, self.runner, self.sharers)
+            lanes = self.followed.most_lanes
         except TransientError:
             return
-        if lanes > self.owned.lanes:
-            self.behind_fence = False  # it granted fewer
         if lanes != self.owned.lanes:
-            self.on_refresh(
-                f"{self.flow.name}: {lanes} lanes instead of {self.owned.lanes}, as Spark has other slots now"
-            )
-        self.owned.lanes, self.least_lanes = lanes, min(self.least_lanes, lanes)
+            self.followed.tell(f"{lanes} lanes instead of {self.owned.lanes}, as Spark has other slots now")
+        self.hold.grant(lanes)
+        self.least_lanes = min(self.least_lanes, lanes)
 
     def _open(self) -> tuple[Sequence[LaneSpec], Opening]:
         """Fence, and assign every partition that can be followed to a lane."""
-        if not self.behind_fence:
-            self._take()
-        self.behind_fence = False
-        self.count_unreported()
+        flow, clusters = self.followed.flow, self.followed.clusters
+        self.hold.open()
+        self.tally.count_unreported(self.owned, clusters)
         opening = self._resolve()
-        self.open_ranges = opening.ranges
-        if self.run_state is not None:
-            self.run_state.stopped = opening.stopped
-        self._note_starts(opening.ranges)
+        self.followed.run_state.stopped = opening.stopped
+        self.ranges = ()
+        self._note_ranges(opening.ranges)
         self._tell_errors(self.owned.grant.progress, well=())
-        self.totals.note_ends(opening.ranges)
         packed = assign_open(
-            self.clusters.source,
+            clusters.source,
             opening.ranges,
             opening.topics,
-            recent_bytes=self.last,
+            recent_bytes=self.tally.last,
             least=self.least_lanes,
             most=self.owned.lanes,
-            configured=fixed_lanes(self.flow, self.owned.lanes),
-            read_committed=self.flow.copy.read_committed,
+            configured=fixed_lanes(flow, self.owned.lanes),
+            read_committed=flow.copy.read_committed,
         )
         self.loads = OpenLoads(packed)
         if not self.opened:  # what went before them may have taken as long as a person wants to follow
             self.opened, self.end = True, max(self.end, time.monotonic() + self.seconds)
         return lane_specs(self.owned, packed, self._terms(time.monotonic())), opening
 
-    def count_unreported(self) -> None:
-        """Count what lanes of the generation before committed that died; call this behind the fence."""
-        if self.unreported:
-            target, progress = self.clusters.target, self.owned.progress
-            count_by_map(self.flow, target, progress, self.unreported, self.totals)
-            self.unreported = ()
-
-    def _note_starts(self, ranges: Sequence[RangeSpec]) -> None:
-        """Note where this run began to copy each range, for its reports."""
-        if self.run_state is not None:
-            begun = {it.topic_partition: it.start for it in ranges}
-            self.run_state.starts = {**begun, **self.run_state.starts}
+    def _note_ranges(self, ranges: Sequence[RangeSpec]) -> None:
+        """Note ranges that lanes are opened for, and for the reports where this run began to copy each."""
+        self.ranges += tuple(ranges)
+        self.tally.totals.note_ends(ranges)
+        begun = {span.topic_partition: span.start for span in ranges}
+        self.followed.run_state.starts = {**begun, **self.followed.run_state.starts}
 
     def _terms(self, began: float) -> Follow:
         """Return until when lanes that open now stay, in a lane generation that `began` (monotonic) then."""
-        stretch = self.flow.copy.follow_seconds
+        stretch = self.followed.flow.copy.follow_seconds
         longest = min(began + stretch * STRETCHES, self.end) - time.monotonic()
         return Follow(stretch, max(0.0, longest), self.owned.grant.mark)
 
@@ -230,32 +187,20 @@ class Following:
 
         Raises TransientError if the source answers for none of them, and as `resolve_behind_fence`.
         """
-        prepared = self.prepared
+        prepared, clusters = self.topics.prepared, self.followed.clusters
         # The prepared offsets are older than what the last generation copied: progress beyond an end is no truncation.
-        seen = with_offsets_now(self.clusters.source, prepared.topics)
-        resolved = resolve_behind_fence(self.owned, self.clusters, seen, {}, prepared.max_bytes, follow=True)
-        told = {it.topic_partition for found in (resolved.ranges, resolved.stopped) for it in found}
-        wanted = {(topic.topic, it.partition) for topic in prepared.topics for it in topic.provisioned}
+        seen = with_offsets_now(clusters.source, prepared.topics)
+        resolved = resolve_behind_fence(self.owned, clusters, seen, {}, prepared.max_bytes, follow=True)
+        told = {item.topic_partition for found in (resolved.ranges, resolved.stopped) for item in found}
+        wanted = {
+            (topic.topic, partition.partition) for topic in prepared.topics for partition in topic.provisioned
+        }
         # A partition in neither list was paused just now: no error, but it may be resumed before the next refresh.
         return Opening(resolved.ranges, resolved.stopped, seen, bool(resolved.stopped or wanted - told))
 
-    def _take(self) -> None:
-        """Take the flow, unless a driver that we give way to has it.
-
-        Raises FencedError if another driver has the flow.
-        """
-        if self.taken:
-            self.owned.give_way(self.gives_way_to)
-        try:
-            self.owned.take()
-        except FencedError:
-            self.owned.require_not_taken()  # names the other driver
-            raise
-        self.taken = True
-
     def _run(self, specs: Sequence[LaneSpec], *, renew: bool) -> TransientError | None:
         """Run the lanes to their end; `renew` ends them at the first topic refresh."""
-        lanes = OpenLanes.start(self.runner, specs)
+        lanes = OpenLanes.start(self.followed.runner, specs)
         called_back = False
         try:
             try:
@@ -264,69 +209,68 @@ class Following:
                 called_back = self._call_back(lanes)
         except BaseException:
             if not lanes.over:  # then no fence ends them
-                self.runner.cancel(self.flow.name)
+                self._cancel()
             raise
         finally:
             reports = lanes.reports()
-            self.unreported = tuple(lanes.unreported())
+            self.tally.unreported = tuple(lanes.unreported())
             if called_back:  # then this driver fenced them itself
                 reports = tuple(
-                    replace(it, state=LaneOutcome.DONE) if it.state is LaneOutcome.FENCED else it
-                    for it in reports
+                    replace(report, state=LaneOutcome.DONE) if report.state is LaneOutcome.FENCED else report
+                    for report in reports
                 )
-            failure = judge(self.owned, self.totals, reports)
-        return lanes.death() or failure or self.unprepared
+            failure = judge(self.owned, self.tally.totals, reports)
+        return lanes.death() or failure or self.topics.failure
 
     def _attend(self, lanes: OpenLanes, *, renew: bool) -> None:
         """Refresh topics at intervals, until the lanes have ended or have to.
 
         If no partition could be followed, as when all leaders are away, that does not wait for the interval.
         """
-        stretch = self.flow.copy.follow_seconds
+        topics, stop, stretch = self.topics, self.followed.stop, self.followed.flow.copy.follow_seconds
         began = time.monotonic()
         idle = renew and not lanes.jobs
         refresh = began + (min(SHORTEST_SECONDS, stretch) if idle else stretch - PREPARE_SECONDS)
         while not self._has_to_end(lanes, time.monotonic() - began):
             if refresh <= time.monotonic() < self.end:
                 refresh += stretch
-                before = self.prepared
-                self.refresh()
-                alike = not self.prepared.asks_for_lanes_unlike(before)
+                before = topics.prepared
+                topics.refresh()
+                alike = not topics.prepared.asks_for_lanes_unlike(before)
                 may_go_on = not renew and (alike or self._open_beside(lanes, before, began))
                 if not may_go_on or self._take_stock(lanes, began):
                     break
-            lanes.wait(ATTENTION_SECONDS) if lanes.jobs else self.stop.wait(ATTENTION_SECONDS)
-        over = self.stop.is_set() or time.monotonic() >= self.end
-        if lanes.jobs and not over and time.monotonic() - self.refreshed > 2 * PREPARE_SECONDS:
-            self.refresh()
+            lanes.wait(ATTENTION_SECONDS) if lanes.jobs else stop.wait(ATTENTION_SECONDS)
+        over = stop.is_set() or time.monotonic() >= self.end
+        if lanes.jobs and not over and time.monotonic() - topics.read_at > 2 * PREPARE_SECONDS:
+            topics.refresh()
 
     def _open_beside(self, lanes: OpenLanes, before: Prepared, began: float) -> bool:
         """Open a lane for topics born since `before`, if that is all that changed and a slot is free; say whether.
 
         A throttle is shared between the lanes that were opened, so no other is opened beside them.
         """
-        born = born_since(before, self.prepared)
-        throttled = self.flow.copy.bytes_per_second is not None
+        followed, prepared = self.followed, self.topics.prepared
+        born = born_since(before, prepared)
+        throttled = followed.flow.copy.bytes_per_second is not None
         if not born or throttled or not lanes.jobs or lanes.some_ended:
             return False
         number = len(lanes.specs)
         try:
-            if number >= self.owned.lanes or number >= most_lanes(self.flow, self.runner, self.sharers):
+            if number >= self.owned.lanes or number >= followed.most_lanes:
                 return False
-            followed = {it.topic_partition for it in self.open_ranges}
-            ranges = resolve_born(self.owned, self.clusters, born, self.prepared.max_bytes, followed)
+            places = {span.topic_partition for span in self.ranges}
+            ranges = resolve_born(self.owned, followed.clusters, born, prepared.max_bytes, places)
         except TransientError:
             return False
         if not ranges:
             return False
         spec = lane_specs(self.owned, [*self.loads.lanes, ranges], self._terms(began))[number]
-        self.open_ranges += ranges
+        self._note_ranges(ranges)
         self.loads.add(ranges)
-        self.totals.note_ends(ranges)
-        self._note_starts(ranges)
-        lanes.open(self.runner, (spec,))
-        topics = ", ".join(it.topic for it in born)
-        self.on_refresh(f"{self.flow.name}: lane generation {self.number} has one more lane, for {topics}")
+        lanes.open(followed.runner, (spec,))
+        topics = ", ".join(topic.topic for topic in born)
+        followed.tell(f"lane generation {self.number} has one more lane, for {topics}")
         return True
 
     def _has_to_end(self, lanes: OpenLanes, age: float) -> bool:
@@ -334,10 +278,11 @@ class Following:
 
         Lanes end by themselves in time. A lane whose process is frozen does not, and Spark does not notice that.
         """
-        if self.stop.is_set() or not lanes.jobs:
-            return self.stop.is_set() or time.monotonic() >= self.end
-        patience = SHORTEST_SECONDS if lanes.in_doubt else self.flow.copy.follow_seconds
-        overdue = STRETCHES * self.flow.copy.follow_seconds + LAST_WORD_SECONDS
+        stop, stretch = self.followed.stop, self.followed.flow.copy.follow_seconds
+        if stop.is_set() or not lanes.jobs:
+            return stop.is_set() or time.monotonic() >= self.end
+        patience = SHORTEST_SECONDS if lanes.in_doubt else stretch
+        overdue = STRETCHES * stretch + LAST_WORD_SECONDS
         late = age >= overdue or time.monotonic() >= self.end + LAST_WORD_SECONDS
         return lanes.over or late or (lanes.some_ended and age >= patience)
 
@@ -351,7 +296,7 @@ class Following:
             try:
                 if lanes.some_fenced:
                     self.owned.require_not_taken()
-                self._take()
+                self.hold.fence()
             except FencedError:  # the other driver's fence ends the lanes
                 self._see_out(lanes)
                 raise
@@ -363,7 +308,6 @@ class Following:
                     self._see_out(lanes)
                 raise
             self._see_out(lanes)
-            self.behind_fence = True
             return True
         return False
 
@@ -373,62 +317,38 @@ class Following:
         Behind a fence the target refuses their writes, so only their report is lost.
         """
         if not lanes.ended_within(LAST_WORD_SECONDS):
-            self.runner.cancel(self.flow.name)
+            self._cancel()
 
-    def tell_notes(self) -> None:
-        """Tell `on_refresh` what there is to say of topics and their copies, each note once."""
-        for note in self.prepared.notes:
-            if note not in self.told:
-                self.on_refresh(f"{self.flow.name}: {note}")
-        self.told.update(self.prepared.notes)
-
-    def refresh(self) -> TransientError | None:
-        """Refresh the topics to follow; return why that failed."""
-        self.refreshed, self.unprepared = time.monotonic(), None
-        try:
-            self.prepared = prepare(self.flow, self.clusters, self.topics, self.owned.run_id)
-            self.tell_notes()
-        except TransientError as error:
-            self.unprepared = error
-        return self.unprepared
+    def _cancel(self) -> None:
+        self.followed.runner.cancel(self.followed.flow.name)
 
     def _take_stock(self, lanes: OpenLanes, began: float) -> bool:
-        """Read how far the lanes are, and tell `on_refresh`; return whether to assign the ranges anew.
+        """Read how far the lanes are, and tell people; return whether to assign the ranges anew.
 
         With a new assignment the next generation has one more lane, if there may be more. A lane with an error ends
         at its first topic refresh, so lanes that go on after it have none.
         """
+        flow = self.followed.flow
         try:
             progress = self.owned.progress_now()
         except TransientError:
             return False
-        are_well = time.monotonic() - began > self.flow.copy.follow_seconds and not lanes.some_ended
-        self._tell_errors(progress, well=self.open_ranges if are_well else ())
-        ends = readable_ends(self.prepared.topics, read_committed=self.flow.copy.read_committed)
+        are_well = time.monotonic() - began > flow.copy.follow_seconds and not lanes.some_ended
+        self._tell_errors(progress, well=self.ranges if are_well else ())
+        ends = readable_ends(self.topics.prepared.topics, read_committed=flow.copy.read_committed)
         loads = self.loads.refresh(progress, ends)
-        most = fixed_lanes(self.flow, self.owned.lanes) or self.owned.lanes
+        most = fixed_lanes(flow, self.owned.lanes) or self.owned.lanes
         if another_assignment_helps(loads, most - len(loads)):
             self.least_lanes = min(self.owned.lanes, len(loads) + 1)
             return True
-        self.on_refresh(
-            f"{self.flow.name}: lane generation {self.number} goes on: {self.loads.copied():,} offsets"
-            f" of {len(self.open_ranges):,} partitions so far, {sum(it.behind for it in loads):,} to go"
+        self.followed.tell(
+            f"lane generation {self.number} goes on: {self.loads.copied():,} offsets"
+            f" of {len(self.ranges):,} partitions so far, {sum(load.behind for load in loads):,} to go"
         )
         return False
 
     def _tell_errors(self, progress: Mapping[TopicPartition, int], *, well: Sequence[RangeSpec]) -> None:
-        """Pass to `run_state` the errors of earlier lane generations that are not over yet."""
-        totals = self.totals
-        totals.forget_gone({it.topic for it in self.prepared.discovery.topics})
-        if self.run_state is not None:
-            self.run_state.errors = totals.errors(well, progress)
-
-    def _note_bytes(self) -> None:
-        """Note the bytes of each partition in this lane generation, for the packing of the next."""
-        total = {TopicPartition(*key): report.bytes for key, report in self.totals.ranges.items()}
-        self.last = {item: size - self.copied.get(item, 0) for item, size in total.items()}
-        self.copied = total
-
-
-def _totals(totals: Totals) -> tuple[int, int]:
-    return sum(it.records for it in totals.ranges.values()), sum(it.bytes for it in totals.ranges.values())
+        """Keep in the run's state the errors of earlier lane generations that are not over yet."""
+        totals = self.tally.totals
+        totals.forget_gone({topic.topic for topic in self.topics.prepared.discovery.topics})
+        self.followed.run_state.errors = totals.errors(well, progress)

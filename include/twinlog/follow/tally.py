@@ -1,0 +1,54 @@
+"""Count what lanes have copied, over all lane generations of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twinlog.cluster.api import Clusters
+from twinlog.copying.copy import count_by_map
+from twinlog.copying.ownership import Ownership
+from twinlog.copying.result import Totals
+from twinlog.follow.report import EndedLanes
+from twinlog.kafka_types import TopicPartition
+from twinlog.lane.spec import RangeSpec
+
+
+@dataclass(slots=True)
+class Tally:
+    """What lanes have reported, and what they could not.
+
+    - `unreported` are the ranges of lanes of the newest generation that died.
+    - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
+    """
+
+    totals: Totals = field(default_factory=Totals)
+    unreported: tuple[RangeSpec, ...] = ()
+    copied: dict[TopicPartition, int] = field(default_factory=dict)
+    last: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def amounts(self) -> tuple[int, int]:
+        """Records and bytes that were reported."""
+        reports = self.totals.ranges.values()
+        return sum(report.records for report in reports), sum(report.bytes for report in reports)
+
+    def count_unreported(self, owned: Ownership, clusters: Clusters) -> None:
+        """Count by the map what lanes committed that died; call this behind the fence."""
+        if self.unreported:
+            count_by_map(owned.flow, clusters.target, owned.progress, self.unreported, self.totals)
+            self.unreported = ()
+
+    def close_generation(self) -> None:
+        """Note the bytes of each partition in the generation that has ended, for the packing of the next."""
+        total = {TopicPartition(*key): report.bytes for key, report in self.totals.ranges.items()}
+        self.last = {place: size - self.copied.get(place, 0) for place, size in total.items()}
+        self.copied = total
+
+    def ended(self, bytes_per_second: float) -> EndedLanes:
+        """Return what lanes have told that ended; the newest generation's went at `bytes_per_second`."""
+        latency = {
+            report.topic_partition: report.latency_ms
+            for report in self.totals.ranges.values()
+            if report.latency_ms is not None and self.last.get(report.topic_partition)
+        }
+        return EndedLanes(self.copied, self.totals.transactions, bytes_per_second, latency)
