@@ -30,7 +30,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.copy import TASKS_DIED
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import FencedError, TransientError, TwinlogError
-from twinlog.follow import background, follow
+from twinlog.follow import background, follow, topics
 from twinlog.follow.background import Turn
 from twinlog.follow.report import LaneGeneration, Reporter, RunState, prepare
 from twinlog.lab.kafka.ports import free_ports
@@ -86,7 +86,7 @@ def test_the_time_to_follow_counts_from_the_first_lanes(cluster_a, cluster_b, tm
         time.sleep(3)
         return prepare(*asked)
 
-    monkeypatch.setattr(follow, "prepare", slowly)
+    monkeypatch.setattr(topics, "prepare", slowly)
     result, _ = followed(flow, 2)
 
     assert 10 == result.records
