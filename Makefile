@@ -57,6 +57,7 @@ test-rest: machinery ## Run what `make test` leaves out: brokers, Spark, Airflow
 machinery: setup
 	.ci/browser
 	.ci/prometheus
+	.ci/kerberos
 
 chaos: setup ## Hurt brokers, networks, drivers and Spark jobs for TWINLOG_CHAOS_MINUTES (30), and compare every record
 	TWINLOG_FUZZ_EXAMPLES=5000 $(BIN)/pytest --hypothesis-profile=thorough tests/batches tests/audit tests/logs tests/protocol/test_legacy.py

@@ -74,15 +74,17 @@ def missing(repository: Path, folders: tuple[str, ...], asked: Iterable[str]) ->
 
 def test_the_product_asks_for_what_it_imports(repository: Path, asked: dict[str, set[str]]) -> None:
     """A package that only comes along with another may be gone with its next release."""
-    extras = asked["airflow"] | asked["lineage"] | asked["spark"] | asked["gate"] | asked["msk"]
+    logins = asked["msk"] | asked["kerberos"]
+    extras = asked["airflow"] | asked["lineage"] | asked["spark"] | asked["gate"] | logins
     assert set() == missing(repository, PRODUCT, asked[""] | extras)
 
 
 def test_only_airflows_side_needs_what_airflow_brings(repository: Path, asked: dict[str, set[str]]) -> None:
-    """Without its extras, twinlog asks for all that the rest imports, but for Spark, its checks and logins to MSK."""
+    """Without its extras, twinlog asks for all that the rest imports, but for Spark, its checks and two logins."""
     others = [it for it in (repository / "include/twinlog").iterdir() if it.name != "airflow"]
     folders = tuple(str(it.relative_to(repository)) for it in others)
-    assert set() == missing(repository, folders, asked[""] | asked["spark"] | asked["gate"] | asked["msk"])
+    logins = asked["msk"] | asked["kerberos"]
+    assert set() == missing(repository, folders, asked[""] | asked["spark"] | asked["gate"] | logins)
 
 
 def test_tests_and_benchmarks_ask_for_what_they_import(repository: Path, asked: dict[str, set[str]]) -> None:

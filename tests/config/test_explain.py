@@ -251,7 +251,7 @@ def test_what_is_here_is_judged_beside_what_is_not(tmp_path: Path) -> None:
     """A mistake in the file ends an explanation, also next to a store that is on another machine."""
     path = tmp_path / "mm2.properties"
     path.write_text(
-        ELSEWHERE.replace("mechanism = PLAIN", "mechanism = GSSAPI").replace("${env:PW}", "")
+        ELSEWHERE.replace("mechanism = PLAIN", "mechanism = OTHER").replace("${env:PW}", "")
         + "A->B.twinlog.transaction.bytes = x\n"
     )
     with pytest.raises(ConfigError) as caught:

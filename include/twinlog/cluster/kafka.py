@@ -12,11 +12,14 @@ from twinlog.cluster.admin import acls, configs, group_offsets, quotas, scram
 from twinlog.cluster.admin import groups as group_admin
 from twinlog.cluster.admin import open_transactions as transactions
 from twinlog.cluster.admin import topics as topic_admin
+from twinlog.cluster.by_requests.admin import RequestAdmin
+from twinlog.cluster.by_requests.records import RequestWriter, read_few
 from twinlog.cluster.permissions.needs import Need, Resource, Rights
 from twinlog.cluster.permissions.rights import find_rights
 from twinlog.cluster.session import Session, client_properties, describe_cluster
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
+from twinlog.config.security.librdkafka import Role, connection_of
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.once import read_once
 from twinlog.protocol import leader_epochs as log_epochs
@@ -50,6 +53,12 @@ def _by_requests(ask: Callable[Concatenate[Brokers, P], R]) -> Method[P, R]:
     return method
 
 
+def by_kerberos(cluster: ClusterSettings, role: Role) -> ConnectionSettings | None:
+    """Return how a cluster is reached if its login is one that confluent-kafka's wheel cannot make."""
+    connection = connection_of(cluster, role)
+    return connection if connection.sasl is not None and connection.sasl.kerberos is not None else None
+
+
 class KafkaCluster:
     """One cluster, as `twinlog.cluster.api.Cluster` promises it; connects at the first question.
 
@@ -76,10 +85,14 @@ class KafkaCluster:
         """The client library's connection."""
         if self._written:
             self._require_target()
+        if (connection := by_kerberos(self._settings, "admin")) is not None:
+            return Session(self.alias, {}, lambda _: RequestAdmin(connection))
         return Session(self.alias, client_properties(self._settings, "admin"))
 
     @read_once
-    def _writer(self) -> record_io.RecordWriter:
+    def _writer(self) -> record_io.RecordWriter | RequestWriter:
+        if (connection := by_kerberos(self._settings, "producer")) is not None:
+            return RequestWriter(self.session, connection)
         return record_io.RecordWriter(self.session, client_properties(self._settings, "producer"))
 
     @read_once
@@ -133,6 +146,10 @@ class KafkaCluster:
     def read_records(
         self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
+        if by_kerberos(self._settings, "consumer") is not None:
+            topic_admin.describe_topics(self.session, {it.topic for it in starts}).require()
+            with self.brokers.lent() as connected:
+                return read_few(connected, starts, limit, read_committed=read_committed)
         properties = client_properties(self._settings, "consumer")
         return record_io.read_records(self.session, properties, starts, limit, read_committed=read_committed)
 

@@ -133,14 +133,17 @@ def _known_refusal(code: int, asked: Asked, data: Mapping[str, Any]) -> ClusterR
 class Session:
     """An AdminClient, and what its error callback has said since the last answer."""
 
-    def __init__(self, alias: str, properties: Mapping[str, Any]) -> None:
+    def __init__(
+        self, alias: str, properties: Mapping[str, Any], client: Callable[[Any], Any] = AdminClient
+    ) -> None:
         self.alias = alias
+        self._client = client
         self._trouble_since: float | None = None
         self._broker_lost_since: float | None = None
         self._reason = "no broker answered"
         self._verdict: TwinlogError | None = None
         self._properties = {**properties, "error_cb": self._heard, "log_level": 0}
-        self.admin = AdminClient(self._properties)
+        self.admin = client(self._properties)
 
     def answers(
         self, send: Send[K, V], asked: Callable[[K], Asked], *, changes: bool = False
@@ -177,7 +180,7 @@ class Session:
     def _begin_anew(self) -> None:
         """Make a new client, so that the next question finds the cluster anew."""
         self._forget_trouble()
-        self.admin = AdminClient(self._properties)
+        self.admin = self._client(self._properties)
 
     def _forget_trouble(self) -> None:
         self._trouble_since = self._broker_lost_since = self._verdict = None

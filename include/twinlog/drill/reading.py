@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from twinlog.cluster.records import FETCH_BYTES
 from twinlog.cluster.session import Asked, client_properties, refusal
 from twinlog.config.security.connection import ClusterSettings
+from twinlog.errors import ClusterRefused
 from twinlog.kafka_types import ReadRecord, TopicPartition
 
 READ_SECONDS = 30.0
@@ -88,7 +89,7 @@ def _read(
 ) -> Mapping[TopicPartition, First]:
     found: dict[TopicPartition, First] = {}
     began = time.monotonic()
-    consumer = Consumer(_properties(cluster, group))
+    consumer = _consumer(cluster, group)
     try:
         begin(consumer)
         while len(found) < len(places) and time.monotonic() < began + READ_SECONDS:
@@ -102,6 +103,19 @@ def _read(
     finally:
         consumer.close()
     return found
+
+
+def _consumer(cluster: ClusterSettings, group: str) -> Consumer:
+    try:
+        return Consumer(_properties(cluster, group))
+    except KafkaException as failure:
+        if "GSSAPI" not in failure.args[0].str():
+            raise
+        raise ClusterRefused(
+            f"a drill on {cluster.alias} reads with confluent-kafka, which was built without Kerberos (GSSAPI)",
+            hint="docs/security.md says how to build it",
+            code="sasl",
+        ) from None
 
 
 def _of_a_partition(message: Message, asked: Asked) -> Iterator[TopicPartition]:

@@ -134,7 +134,7 @@ class Brokers:
     def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         """Ask for the leaders of `topics` and remember them.  Unknown topics come back with their error code."""
         wanted = [_topic(name) for name in topics]
-        answer = self._ask_any(kafka_python.METADATA, topics=wanted, allow_auto_topic_creation=False)
+        answer = self.ask_any(kafka_python.METADATA, topics=wanted, allow_auto_topic_creation=False)
         self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
         self._cluster_id = self._cluster_id or answer.cluster_id or ""
         result = {}
@@ -154,7 +154,7 @@ class Brokers:
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics that this user may see."""
-        answer = self._ask_any(kafka_python.METADATA, topics=None, allow_auto_topic_creation=False)
+        answer = self.ask_any(kafka_python.METADATA, topics=None, allow_auto_topic_creation=False)
         return [topic.name for topic in answer.topics]
 
     def leader(self, topic: str, partition: int, seconds: float = _PATIENCE_SECONDS) -> int:
@@ -272,8 +272,8 @@ class Brokers:
         api = kafka_python.FIND_COORDINATORS
         if self.any_broker().version_of(api) < api.version:
             api = kafka_python.FIND_COORDINATOR
-            return [(name, self._ask_any(api, key=name, key_type=kind)) for name in keys]
-        answer = self._ask_any(api, key_type=kind, coordinator_keys=keys)
+            return [(name, self.ask_any(api, key=name, key_type=kind)) for name in keys]
+        answer = self.ask_any(api, key_type=kind, coordinator_keys=keys)
         return [(it.key, it) for it in answer.coordinators]
 
     def offsets(
@@ -334,7 +334,7 @@ class Brokers:
             self.forget_leader(*place)
         return found
 
-    def _ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:
+    def ask_any(self, api: kafka_python.Api, **fields: Any) -> Any:
         """Ask any broker; if the connection has died meanwhile, ask another broker once."""
         connection = self.any_broker()
         try:

@@ -20,6 +20,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol import admin, consumer, metadata, producer
 from kafka.protocol.admin import acl, client_quotas, transactions, users
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -33,6 +34,9 @@ from twinlog.config.file.providers import reveal
 from twinlog.config.security.connection import SaslSettings
 from twinlog.errors import ClusterRefused, ConfigError
 from twinlog.protocol import wire
+
+MESSAGES: Final = "twinlog.protocol.messages"
+"""The package with the schemas that kafka-python lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,33 @@ class Api:
         return str(self.request.__name__).removesuffix("Request")
 
 
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """Ask about groups of the protocol of KIP-848."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """Tell their members, each with its partitions."""
+
+
 API_VERSIONS = Api(metadata.ApiVersionsRequest, metadata.ApiVersionsResponse, 0)
 METADATA = Api(metadata.MetadataRequest, metadata.MetadataResponse, 12)
+DESCRIPTION = Api(metadata.MetadataRequest, metadata.MetadataResponse, 10)
+"""The last version that tells what this user may do on the cluster, beside what it may do on topics."""
+
 FIND_COORDINATOR = Api(metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, 3)
 FIND_COORDINATORS = Api(metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, 4)
 DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
+CREATE_TOPICS = Api(admin.CreateTopicsRequest, admin.CreateTopicsResponse, 5)
+CREATE_PARTITIONS = Api(admin.CreatePartitionsRequest, admin.CreatePartitionsResponse, 2)
+DELETE_TOPICS = Api(admin.DeleteTopicsRequest, admin.DeleteTopicsResponse, 5)
+DELETE_RECORDS = Api(admin.DeleteRecordsRequest, admin.DeleteRecordsResponse, 2)
+DESCRIBE_CONFIGS = Api(admin.DescribeConfigsRequest, admin.DescribeConfigsResponse, 2)
+ALTER_CONFIGS = Api(admin.IncrementalAlterConfigsRequest, admin.IncrementalAlterConfigsResponse, 1)
 LIST_GROUPS = Api(admin.ListGroupsRequest, admin.ListGroupsResponse, 5)
 OFFSET_FETCH = Api(consumer.OffsetFetchRequest, consumer.OffsetFetchResponse, 8)
 OFFSET_COMMIT = Api(consumer.OffsetCommitRequest, consumer.OffsetCommitResponse, 8)
 DESCRIBE_GROUPS = Api(admin.DescribeGroupsRequest, admin.DescribeGroupsResponse, 5)
+DESCRIBE_CONSUMER_GROUPS = Api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0)
 DELETE_GROUPS = Api(admin.DeleteGroupsRequest, admin.DeleteGroupsResponse, 2)
 LIST_OFFSETS = Api(consumer.ListOffsetsRequest, consumer.ListOffsetsResponse, 5)
 
@@ -84,6 +106,12 @@ DESCRIBE_CLIENT_QUOTAS = Api(
 ALTER_CLIENT_QUOTAS = Api(client_quotas.AlterClientQuotasRequest, client_quotas.AlterClientQuotasResponse, 1)
 DESCRIBE_SCRAM = Api(users.DescribeUserScramCredentialsRequest, users.DescribeUserScramCredentialsResponse, 0)
 ALTER_SCRAM = Api(users.AlterUserScramCredentialsRequest, users.AlterUserScramCredentialsResponse, 0)
+
+
+def assigned(block: bytes) -> list[tuple[str, int]]:
+    """Decode what a member of a classic consumer group was given, as topics and partitions; empty means nothing."""
+    found = consumer.ConsumerProtocolAssignment.decode(block).assigned_partitions if block else []
+    return [(it.topic, partition) for it in found for partition in it.partitions]
 
 
 def encode(api: Api, version: int, correlation: int, client_id: str, fields: Mapping[str, Any]) -> bytes:

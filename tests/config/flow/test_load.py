@@ -522,7 +522,7 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("security.protocol=abc", "mm2.properties:6: security.protocol: 'abc' is none of PLAINTEXT"),
         ("A.bootstrap.servers=a", "mm2.properties:6: A.bootstrap.servers: 'a' is not host:port"),
         ("A.consumer.auto.offset.reset=by_duration:P1D", "'by_duration:P1D' is none of earliest, latest"),
-        ("B.security.protocol=SASL_SSL", "B.sasl.mechanism is not set, and Java's default GSSAPI"),
+        ("B.security.protocol=SASL_SSL", "B.sasl.mechanism is not set, and Java's default GSSAPI needs"),
         (
             "B.security.protocol=SSL\nB.ssl.truststore.location=/none",
             "mm2.properties:7: B.ssl.truststore.location: cannot be read",

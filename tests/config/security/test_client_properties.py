@@ -13,6 +13,7 @@ from twinlog.config.file.providers import Secret
 from twinlog.config.security.client_properties import connection_settings
 from twinlog.config.security.connection import (
     ClusterSettings,
+    KerberosSettings,
     SaslSettings,
     SecurityProtocol,
     TokenProvider,
@@ -170,11 +171,62 @@ def test_logins(properties: dict[str, str | Secret], expected: SaslSettings) -> 
     confluent_kafka.Consumer({**librdkafka(cluster(properties), "consumer"), "group.id": "g"}).close()
 
 
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required "
+WITH_KEYTAB = KRB5 + 'useKeyTab=true storeKey=true keyTab="/etc/k" principal="t@R";'
+
+
+def kerberos(jaas: str, **more: str) -> dict[str, str | Secret]:
+    """The properties of a Kerberos login, for a service of its own name unless `more` says another."""
+    service = {"sasl__kerberos__service__name": "kafka"}
+    return sasl("GSSAPI", **service | more) | {"sasl.jaas.config": Secret(jaas)}
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        (kerberos(WITH_KEYTAB), KerberosSettings("kafka", "t@R", "/etc/k")),
+        (
+            {key: value for key, value in kerberos(WITH_KEYTAB).items() if key != "sasl.mechanism"},
+            KerberosSettings("kafka", "t@R", "/etc/k"),
+        ),
+        (kerberos(WITH_KEYTAB.replace("/etc", "FILE:/etc")), KerberosSettings("kafka", "t@R", "/etc/k")),
+        (kerberos(KRB5 + "useTicketCache=true;"), KerberosSettings("kafka")),
+        (
+            kerberos(
+                KRB5 + 'useTicketCache=true ticketCache="/tmp/c" serviceName="x";',
+                sasl__kerberos__service__name="y",
+            ),
+            KerberosSettings("y", ticket_cache="/tmp/c"),
+        ),
+    ],
+)
+def test_kerberos(properties: dict[str, str | Secret], expected: KerberosSettings) -> None:
+    """A keytab or a ticket cache, as Krb5LoginModule takes them; GSSAPI is the mechanism if none is named."""
+    assert SaslSettings("GSSAPI", kerberos=expected) == connection_settings("A", properties).sasl
+
+
+def test_confluent_kafka_needs_a_build_with_gssapi() -> None:
+    """Its wheel has none, so only such a build takes these."""
+    found = librdkafka(cluster(kerberos(WITH_KEYTAB)), "consumer")
+    assert {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.keytab": "/etc/k",
+        "sasl.kerberos.principal": "t@R",
+    } == {key: value for key, value in found.items() if key.startswith("sasl")}
+    with pytest.raises(confluent_kafka.KafkaException, match="GSSAPI"):
+        confluent_kafka.Consumer({**found, "group.id": "g"})
+
+
 @pytest.mark.parametrize(
     ("properties", "key"),
     [
+        (kerberos(KRB5 + "useKeyTab=true;"), "sasl.jaas.config"),
+        (kerberos(KRB5 + "storeKey=true;"), "sasl.jaas.config"),
+        (kerberos(WITH_KEYTAB, sasl__kerberos__service__name=""), "sasl.kerberos.service.name"),
         (BASE | {"security.protocol": "SASL_SSL"}, "sasl.mechanism"),
-        (sasl("GSSAPI"), "sasl.mechanism"),
+        (sasl("GSSAPI"), "sasl.jaas.config"),
+        (sasl("SCRAM"), "sasl.mechanism"),
         (sasl("AWS_MSK_IAM", "x required;"), "sasl.jaas.config"),
         (
             sasl("AWS_MSK_IAM") | {"sasl.jaas.config": f'{MSK}IAMLoginModule required awsStsRegion="eu";'},

@@ -30,6 +30,12 @@ OAUTH = {
     "sasl.oauthbearer.client.credentials.client.id": "i",
     "sasl.oauthbearer.client.credentials.client.secret": "s",
 }
+KERBEROS = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "GSSAPI",
+    "sasl.kerberos.service.name": "kafka",
+    "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;",
+}
 SIDES = (("A", "source", "consumer"), ("B", "target", "producer"))
 OF_A_STORE = {
     "ssl.key.password",
@@ -48,7 +54,7 @@ VALUES = {
     "bootstrap.servers": "other:9",
     "security.protocol": "PLAINTEXT",
     "ssl.endpoint.identification.algorithm": "",
-    "sasl.mechanism": "GSSAPI",
+    "sasl.mechanism": "OTHER",
     "sasl.jaas.config": f'{MODULE}.plain.PlainLoginModule required username="x" password="y";',
     "ssl.truststore.type": "NONE",
     "ssl.keystore.type": "NONE",
@@ -84,6 +90,8 @@ def outcome(
 
 def base_of(key: str) -> dict[str, str]:
     """Return properties beside which a key has something to say."""
+    if "kerberos" in key:
+        return KERBEROS
     if "oauthbearer" in key or key.startswith("sasl.login."):
         return OAUTH
     return PLAIN if key.startswith(("sasl.", "ssl.", "security.")) else {}

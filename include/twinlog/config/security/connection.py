@@ -70,8 +70,22 @@ class TokenProvider:
 
 
 @dataclass(frozen=True, slots=True)
+class KerberosSettings:
+    """What a Kerberos login starts from: `keytab` with its `principal`, or else a ticket cache.
+
+    Both are paths on each machine that logs in; an empty `ticket_cache` is the user's own.  `service` is the first part
+    of the brokers' principals.
+    """
+
+    service: str
+    principal: str = ""
+    keytab: str = ""
+    ticket_cache: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """One SASL login.  `mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
+    """One SASL login.  `mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (then `kerberos`).
 
     For OAUTHBEARER one of these gives the token: `token_endpoint` with client id (`username`), client secret
     (`password`) and `scope`; `token_file`, a path; `token_provider`; or an unsecured token's claims in `username`
@@ -87,6 +101,7 @@ class SaslSettings:
     token_provider: TokenProvider | None = None
     unsecured_claims: tuple[tuple[str, str], ...] = ()
     extensions: tuple[tuple[str, str], ...] = ()
+    kerberos: KerberosSettings | None = None
 
     @property
     def by_callback(self) -> bool:

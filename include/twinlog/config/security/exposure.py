@@ -68,8 +68,8 @@ _CONNECTION = frozenset(
     ssl.endpoint.identification.algorithm ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key
     ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.truststore.certificates
     ssl.truststore.location ssl.truststore.password ssl.truststore.type sasl.jaas.config sasl.mechanism
-    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
+    sasl.kerberos.service.name sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
     """.split()  # noqa: SIM905 - one name a word, as in java_keys
 )
 

@@ -129,11 +129,25 @@ def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
     return result
 
 
+def _kerberos(sasl: SaslSettings) -> dict[str, Setting]:
+    """Return what a build with GSSAPI takes; `kinit` renews its tickets."""
+    assert sasl.kerberos is not None
+    found: dict[str, Setting] = {
+        "sasl.mechanism": sasl.mechanism,
+        "sasl.kerberos.service.name": sasl.kerberos.service,
+    }
+    if sasl.kerberos.keytab:
+        found["sasl.kerberos.keytab"] = sasl.kerberos.keytab
+        found["sasl.kerberos.principal"] = sasl.kerberos.principal
+    return found
+
+
 _SASL: Mapping[str, Callable[[SaslSettings], dict[str, Setting]]] = {
     "PLAIN": _user_and_password,
     "SCRAM-SHA-256": _user_and_password,
     "SCRAM-SHA-512": _user_and_password,
     "OAUTHBEARER": _oauth,
+    "GSSAPI": _kerberos,
 }
 
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from twinlog.config.file.providers import Secret, quoted, reveal
-from twinlog.config.security.connection import ClientProperties, SaslSettings, TokenProvider, wrong
+from twinlog.config.security.connection import (
+    ClientProperties,
+    KerberosSettings,
+    SaslSettings,
+    TokenProvider,
+    wrong,
+)
 from twinlog.errors import ConfigError
 
 JAAS = "sasl.jaas.config"
@@ -141,20 +147,22 @@ _MSK_OPTIONS = {
 """Options of Amazon's login module, and what `msk.token` is called with; None: has no effect here."""
 _MSK_ADDRESS = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$", re.IGNORECASE)
 MSK_PROVIDER = "twinlog.protocol.socket.msk.token"
-SUPPORTED = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM"
+_KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
+_SERVICE = "sasl.kerberos.service.name"
+SUPPORTED = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI or AWS_MSK_IAM"
 
 
 def sasl_settings(properties: ClientProperties) -> SaslSettings:
     """Return the login of a SASL connection.
 
-    Raises ConfigError, naming the key, for mechanisms, login modules and callback classes that cannot be followed
-    (GSSAPI, custom classes).
+    Without a mechanism it is GSSAPI, as in Java.  Raises ConfigError, naming the key, for mechanisms, login modules and
+    callback classes that cannot be followed.
     """
     key = "sasl.mechanism"
-    if key not in properties:
-        what = "is not set, and Java's default GSSAPI (Kerberos) cannot be used here"
+    if key not in properties and _KERBEROS not in reveal(properties.get(JAAS, "")):
+        what = f"is not set, and Java's default GSSAPI needs {_KERBEROS} in {JAAS}"
         raise wrong(key, what, f"set {SUPPORTED}")
-    mechanism = reveal(properties[key]).upper()
+    mechanism = reveal(properties.get(key, "GSSAPI")).upper()
     login = _LOGINS.get(mechanism)
     if login is None:
         raise wrong(key, f"{quoted(properties[key])} cannot be used here", f"set {SUPPORTED}")
@@ -253,6 +261,29 @@ def _by_iam(options: Mapping[str, str], properties: ClientProperties) -> SaslSet
     return SaslSettings("OAUTHBEARER", token_provider=provider)
 
 
+def _gssapi(mechanism: str, properties: ClientProperties) -> SaslSettings:
+    """Return a Kerberos login; of Krb5LoginModule's options, those that say where tickets come from.
+
+    A keytab wins over a ticket cache, since it can always get a ticket.
+    """
+    _refuse_handler(properties, frozenset())
+    options = _options(properties, _KERBEROS)
+    service = reveal(properties.get(_SERVICE, options.get("serviceName", "")))
+    if not service:
+        raise wrong(_SERVICE, "is not set", "set the first part of the brokers' principals, as a rule kafka")
+    principal = options.get("principal", "")
+    if options.get("useKeyTab", "").lower() == "true":
+        missing = [name for name in ("keyTab", "principal") if not options.get(name)]
+        if missing:
+            raise wrong(JAAS, f"has useKeyTab=true and no {' and no '.join(missing)}")
+        found = KerberosSettings(service, principal, options["keyTab"].removeprefix("FILE:"))
+    elif options.get("useTicketCache", "").lower() == "true":
+        found = KerberosSettings(service, principal, ticket_cache=options.get("ticketCache", ""))
+    else:
+        raise wrong(JAAS, "has neither useKeyTab=true nor useTicketCache=true")
+    return SaslSettings(mechanism, kerberos=found)
+
+
 def _is_web_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
@@ -330,5 +361,6 @@ _LOGINS: Mapping[str, Callable[[str, ClientProperties], SaslSettings]] = {
     "SCRAM-SHA-256": _user_and_password("scram.ScramLoginModule"),
     "SCRAM-SHA-512": _user_and_password("scram.ScramLoginModule"),
     "OAUTHBEARER": _oauth,
+    "GSSAPI": _gssapi,
     "AWS_MSK_IAM": _msk,
 }

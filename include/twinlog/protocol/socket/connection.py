@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from twinlog.config.security.connection import ConnectionSettings
+from twinlog.config.security.connection import ConnectionSettings, SaslSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol import kafka_python
 from twinlog.protocol.errors import bad_login, tls_failed, unreachable
 from twinlog.protocol.kafka_python import Api
-from twinlog.protocol.socket import login
+from twinlog.protocol.socket import kerberos, login
 from twinlog.protocol.socket.encryption import Encryption
 from twinlog.protocol.socket.socket_io import Receiver, Sender
 from twinlog.protocol.wire import FETCH, PRODUCE, Buffer, framed
@@ -51,6 +51,7 @@ class Connection:
         self, settings: ConnectionSettings, host: str, port: int, expected: tuple[str, int] | None = None
     ) -> None:
         self._settings = settings
+        self._host = host
         self._address = f"{host}:{port}"
         self._correlations = itertools.count(1)
         self._in_flight: deque[int] = deque()
@@ -241,8 +242,7 @@ class Connection:
         self._reauthenticate_at = float("inf")
         sasl = self._settings.sasl
         if self._settings.protocol.sasl and sasl is not None:
-            token = login.token(sasl) if sasl.mechanism == "OAUTHBEARER" else None
-            mechanism = kafka_python.sasl_mechanism(sasl, self._settings.protocol.value, token)
+            mechanism = self._mechanism(sasl)
             handshake = self.call(kafka_python.SASL_HANDSHAKE, mechanism=sasl.mechanism)
             if handshake.error_code:
                 offered = ", ".join(handshake.mechanisms)
@@ -253,6 +253,12 @@ class Connection:
                     cluster=self._settings.alias,
                 )
             self._authenticate(mechanism, sasl.mechanism)
+
+    def _mechanism(self, sasl: SaslSettings) -> kafka_python.SaslMechanism:
+        if sasl.kerberos is not None:
+            return kerberos.Exchange(sasl.kerberos, self._host, self._settings.alias)
+        token = login.token(sasl) if sasl.mechanism == "OAUTHBEARER" else None
+        return kafka_python.sasl_mechanism(sasl, self._settings.protocol.value, token)
 
     def _expect(self, cluster_id: str, node: int) -> None:
         """Raise ClusterUnreachable if the address has moved to another cluster, or another of its brokers."""

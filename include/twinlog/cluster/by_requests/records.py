@@ -1,0 +1,125 @@
+"""Write and read few records by requests of our own, as `twinlog.cluster.records` does by confluent-kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from confluent_kafka import KafkaError
+
+from twinlog.batches.codec import ZSTD
+from twinlog.batches.markers import AbortedTransactions
+from twinlog.batches.record import Record, build_batch, key_and_value, read_records, record_rest
+from twinlog.cluster.admin import topics
+from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, refusal
+from twinlog.cluster.session import requests as cut
+from twinlog.cluster.values import InternalRecord
+from twinlog.config.security.connection import ConnectionSettings
+from twinlog.grouped import grouped
+from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.logs.log_reader import read_while
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, KeptBrokers
+from twinlog.protocol.errors import LEADER_MOVED, NOT_APPENDED, unreachable
+from twinlog.protocol.fetcher import Fetcher
+from twinlog.protocol.legacy import as_batches, is_old, naming, walk_verified
+from twinlog.protocol.retry import until
+from twinlog.protocol.socket.connection import fresh_buffer
+from twinlog.protocol.wire import (
+    PRODUCE,
+    PRODUCE_VERSION,
+    Fetched,
+    Produced,
+    produce_request,
+    produce_response,
+    produce_throttle_ms,
+)
+
+_BATCH_BYTES = 512 * 1024
+_FETCH_BYTES = 1 << 16
+_TIMEOUT_MS = 25_000
+
+
+class RequestWriter:
+    """Writes few records now and then, each batch until the cluster has answered for it.
+
+    A batch whose answer was lost is not sent again: the caller hears of it, and writes anew in its next turn.
+    """
+
+    def __init__(self, session: Session, settings: ConnectionSettings) -> None:
+        self._session = session
+        self._kept = KeptBrokers(settings)
+
+    def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        """Write records with acks=all.  Raises the first refusal, or ClusterUnreachable."""
+        topics.describe_topics(self._session, [topic]).require()
+        by_partition = grouped((it.partition, it) for it in records)
+        with self._kept.lent() as brokers:
+            for partition, its in by_partition.items():
+                for batch in _batches(its):
+                    self._send(brokers, TopicPartition(topic, partition), batch)
+
+    def _send(self, brokers: Brokers, at: TopicPartition, batch: memoryview) -> None:
+        """Send a batch, and again as long as the cluster says that it has not taken it."""
+
+        def attempt() -> bool | None:
+            answer = _sent(brokers, at, batch)
+            if answer.error in LEADER_MOVED | NOT_APPENDED:
+                brokers.forget_leader(*at)
+                return None
+            if answer.error:
+                asked = Asked.about(self._session.alias, "write to", f"topic {at.topic}", "WRITE")
+                raise refusal(KafkaError(answer.error, answer.message or None), asked)
+            return True
+
+        lost = f"{at.topic}-{at.partition} takes no records"
+        until(attempt, lambda: unreachable(self._session.alias, lost), seconds=REQUEST_SECONDS)
+
+
+def _batches(records: Iterable[InternalRecord]) -> Iterator[memoryview]:
+    now = int(time.time() * 1000)
+    whole = (
+        Record(0, now if it.timestamp is None else it.timestamp, record_rest(it.key, it.value))
+        for it in records
+    )
+    for part in cut(whole, lambda it: len(it.rest), most=_BATCH_BYTES):
+        yield build_batch(part, ZSTD)
+
+
+def _sent(brokers: Brokers, at: TopicPartition, batch: memoryview) -> Produced:
+    connection = brokers.node(brokers.leader(*at), "coordinate")
+    body = produce_request({at.topic: [(at.partition, batch)]}, transactional_id=None, timeout_ms=_TIMEOUT_MS)
+    connection.send(PRODUCE, PRODUCE_VERSION, body)
+    payload = connection.receive(fresh_buffer)
+    connection.mute(produce_throttle_ms(payload))
+    return produce_response(payload)[0]
+
+
+def read_few(
+    brokers: Brokers, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool
+) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
+    """Read as `twinlog.cluster.records.read_records` does."""
+    firsts = brokers.offsets(starts, EARLIEST)
+    ends = brokers.offsets(starts, LATEST, read_committed=read_committed)
+    positions = {at: max(start, firsts[at]) for at, start in starts.items()}
+    read: dict[TopicPartition, list[ReadRecord]] = {at: [] for at in starts}
+
+    def take(fetched: Fetched) -> int:
+        at = fetched.topic_partition
+        position = positions[at]
+        aborted = AbortedTransactions.of(fetched.aborted if read_committed else ())
+        with naming(fetched, brokers.settings.alias):
+            block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
+            for header, batch in walk_verified(block):
+                if not aborted.hides(header, batch):
+                    found = (it for it in read_records(header, batch) if position <= it.offset < ends[at])
+                    read[at] += [ReadRecord(it.offset, it.timestamp, *key_and_value(it)) for it in found]
+                position = max(position, header.next_offset)
+        return position
+
+    fetcher = Fetcher(
+        brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=read_committed
+    )
+    read_while(
+        brokers, fetcher, positions, lambda at: positions[at] < ends[at] and len(read[at]) < limit, take
+    )
+    return {at: tuple(records[:limit]) for at, records in read.items()}

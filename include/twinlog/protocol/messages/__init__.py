@@ -1,0 +1,1 @@
+"""Schemas that kafka-python lacks, as Apache Kafka writes them (clients/src/main/resources/common/message)."""
