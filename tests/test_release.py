@@ -19,11 +19,14 @@ from twinlog.cli.main import main
 
 def test_the_version_is_the_same_everywhere(repository: Path) -> None:
     """In the package, in what is built, in the images, and the newest one of the changelog."""
-    images = ("docker-compose.yaml", "include/config/kubernetes/deployment.yaml")
+    images = ("docker-compose.yaml", "include/config/helm/Chart.yaml")
     changelog = (repository / "CHANGELOG.md").read_text()
     assert {place: {twinlog.__version__} for place in ("pyproject.toml", *images, "CHANGELOG.md")} == {
         "pyproject.toml": {tomllib.loads((repository / "pyproject.toml").read_text())["project"]["version"]},
-        **{it: set(re.findall(r"image: twinlog:(\S+)", (repository / it).read_text())) for it in images},
+        **{
+            it: set(re.findall(r"(?:image: twinlog:|ersion: )(\d\S+)", (repository / it).read_text()))
+            for it in images
+        },
         "CHANGELOG.md": set(re.findall(r"^## \[(\d[^\]]*)\]", changelog, flags=re.M)[:1]),
     }
 
