@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.visible import VisibleFormatter, for_chats, visible, visible_json, visible_lines
+from twinlog.visible import VisibleFormatter, for_chats, singular, visible, visible_json, visible_lines
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,17 @@ def test_an_alarm_calls_nobody() -> None:
     text = "A->B: <!channel> <@U1> @everyone <http://evil|here> [here](http://evil)\nx\x1b"
     shown = "A->B: \u2039!channel> \u2039\uff20U1> \uff20everyone \u2039http://evil|here> [here] (http://evil)\nx\\x1b"
     assert shown == for_chats(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 groups went on", "1 group went on"),
+        ("1 records are lost, 1 cycles", "1 record is lost, 1 cycle"),
+        ("11 records, 2,001 records, 0.1 records are", "11 records, 2,001 records, 0.1 records are"),
+        ("orders-1 records, partition 1: records", "orders-1 records, partition 1: records"),
+    ],
+)
+def test_what_is_counted_agrees_with_its_number(text: str, expected: str) -> None:
+    """Only a number that stands alone is one."""
+    assert expected == singular(text)

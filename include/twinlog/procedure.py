@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
+from twinlog.visible import singular
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
@@ -68,6 +69,9 @@ class Outcome:
     exit_code: ExitCode = ExitCode.SAYS_NO
     transient: bool = False
     error: TwinlogError | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", singular(self.message))
 
     @property
     def ends(self) -> bool:

@@ -72,6 +72,18 @@ def and_more(count: int, told: int = 1, form: str = " (and {} more)") -> str:
     return form.format(count - told) if count > told else ""
 
 
+def singular(text: str) -> str:
+    """Return the text with what is counted in the singular behind a 1: `1 record is`, not `1 records are`.  Pure."""
+    return _ONE.sub(lambda found: f"{found[1]}{_BE.get(found[2], '')}", text)
+
+
+_BE: Final = {" are": " is", " were": " was", " have": " has", " wait": " waits"}
+_ONE: Final = re.compile(
+    r"(?<![\w.,:-])(1 (?:first |consumer )?(?:record|group|position|partition|topic|clone|change|cycle|denial|subject|"
+    r"broker|file|member|version|byte|cluster|check|lane|flow|place|difference))s\b( are| were| have| wait)?"
+)
+
+
 def _shown(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

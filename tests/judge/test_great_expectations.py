@@ -172,7 +172,7 @@ def test_the_guilty_row_is_named(suite, judge):
         row = accused[check.name]
         who = " ".join([str(row[suite.identity[0]]), *(f"{it} {row[it]}" for it in suite.identity[1:])])
         assert (check.name, False) == (result.name, result.passed)
-        assert result.observed.startswith(f"{who}: {check.left} ")
+        assert result.observed.startswith(f"{who}: {check.left.replace('_', ' ')} ")
         assert ";" not in result.observed
         assert check.advice in result.message
         assert (str(row[suite.identity[0]]),) == result.subjects
@@ -209,7 +209,7 @@ def test_many_guilty_rows_fit_a_line():
     """The first ones are named, the others counted."""
     rows = [columns_of(replace(SOUND, partition=number, target_partitions=1)) for number in range(9)]
     parity = next(it for it in plainly(PARTITIONS, rows) if it.name == "partition-parity")
-    assert parity.observed.endswith("partition 4: target_partitions 1, source_partitions 3 and 4 more")
+    assert parity.observed.endswith("partition 4: target partitions 1, source partitions 3 and 4 more")
 
 
 ONE = Suite("one", "topic", ("topic",), TOPICS.checks[:1])
@@ -220,7 +220,7 @@ def test_what_nobody_knows_or_looked_at_fails(judge):
     """It says why in place of a number."""
     for wanted, why in (({"wanted_replicas": Unknown("hidden")}, "hidden"), ({}, "nobody looked")):
         (result,) = judge(ONE, [{"topic": "t", "target_replicas": 1} | wanted])
-        assert (False, f"t: target_replicas 1, wanted_replicas not known ({why})") == (
+        assert (False, f"t: target replicas 1, wanted replicas not known ({why})") == (
             result.passed,
             result.observed,
         )

@@ -39,7 +39,7 @@ def test_a_truncated_copy_fails(flow, clusters, orders, copied, target):
     target.topics["A.orders"].logs[0].end = 3
     result = validate.run(flow, clusters)
     assert (False, ["copy-not-cut-off"]) == (result.success, [it.name for it in result.failed])
-    assert "orders partition 0: target_stable_end 3, mapped_downstream_end 5" in result.failed[0].message
+    assert "orders partition 0: target stable end 3, mapped downstream end 5" in result.failed[0].message
 
 
 def test_records_copied_twice_fail(flow, clusters, orders, copied, target):

@@ -26,7 +26,7 @@ import typer
 
 from twinlog.errors import UsageError
 from twinlog.jsonable import to_json
-from twinlog.visible import visible, visible_json
+from twinlog.visible import singular, visible, visible_json
 
 if TYPE_CHECKING:
     from twinlog.copying.progress import CopyProgress
@@ -159,7 +159,7 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
                 case Grid() if grid.rows or grid.empty:
                     # Not the table's own title, which is folded to the table's width.
                     if grid.title:
-                        console.print(visible(grid.title), style="bold", soft_wrap=True)
+                        console.print(singular(visible(grid.title)), style="bold", soft_wrap=True)
                     console.print(_table(grid))
                 case Lines(title, lines):
                     console.print(*map(visible, (title, *lines)), "", sep="\n", soft_wrap=True)
@@ -246,7 +246,13 @@ def parts(items: Iterable[Any], of: str = "partitions") -> Iterator[dict[str, An
 
 def steps_grid(title: str, steps: Iterable[StepReport]) -> Grid:
     """Return the table of the steps of a procedure."""
-    return Grid.of(title, "step: name | state | seconds | what: message", steps, empty="none")
+    return Grid.of(
+        title,
+        "step: name | state | seconds | what: message",
+        steps,
+        empty="none",
+        seconds=lambda it: it.seconds or None,
+    )
 
 
 def notes_grid(notes: Iterable[str], title: str = "notes", heading: str = "what", empty: str = "") -> Grid:
@@ -286,7 +292,7 @@ def written(path: Path, content: bytes) -> bool:
 def say(*lines: str) -> None:
     """Write lines to stderr at once, whatever names in them hold; without a reader this does not fail."""
     with contextlib.suppress(BrokenPipeError, ValueError):
-        sys.stderr.write("".join(f"{visible(line)}\n" for line in lines))
+        sys.stderr.write("".join(f"{singular(visible(line))}\n" for line in lines))
         sys.stderr.flush()
 
 

@@ -38,7 +38,7 @@ from twinlog.recovery.steps import canary, ending
 from twinlog.recovery.steps.loss import loss_of
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
-from twinlog.visible import and_more, listed
+from twinlog.visible import and_more, listed, singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +412,7 @@ def _verdict(work: Work) -> tuple[DrillState, str]:
     right = {it.group for it in work.positions if it.found is Found.RIGHT}
     if not right:
         return DrillState.WAITING, "no group had anything to read on the target: nothing is proved"
-    return DrillState.PASSED, f"{len(right):,} groups went on at the right record{_left_out(work)}"
+    return DrillState.PASSED, singular(f"{len(right):,} groups went on at the right record{_left_out(work)}")
 
 
 def _report(work: Work) -> DrillReport:

@@ -32,7 +32,7 @@ from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.schemas import sync as schemas
 from twinlog.schemas.sync import SchemaSync
 from twinlog.state.ledger import Ledger, read_ledger, require_own
-from twinlog.visible import and_more
+from twinlog.visible import and_more, singular
 
 OnFailure = Callable[[DutyName, str], None]
 
@@ -207,7 +207,7 @@ def audit_outcome(result: AuditResult) -> Outcome:
     """Return what an audit means for its duty: done is only what was compared and is equal.  Pure."""
     match result.verdict:
         case AuditVerdict.EQUAL:
-            return Outcome(DutyState.DONE, f"{result.records} records are equal")
+            return Outcome(DutyState.DONE, singular(f"{result.records:,} records are equal"))
         case AuditVerdict.NOTHING_TO_COMPARE:
             return Outcome(DutyState.SKIPPED, "there is nothing to compare")
         case _:

@@ -23,6 +23,10 @@ NAMED = 20
 """So many commands are shown at most; one more accepts everything."""
 
 
+NO_QUESTION = frozenset({"flow-has-run", "flow-in-service"})
+"""Checks that nobody is shown how to accept: there is nothing to fail over yet, or it was failed over already."""
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
     """Who says yes: a name, and how it is known, such as "login on host x, not authenticated"."""
@@ -42,6 +46,8 @@ def command(flow: str, it: Amount) -> str:
 
 def ways(flow: str, found: Sequence[Amount], seen: str) -> Iterator[str]:
     """Yield the commands that accept what stands against a failover: the first one by one, and all at once.  Pure."""
+    if {it.check for it in found} & NO_QUESTION:
+        return
     for it in found[:NAMED]:
         yield command(flow, it)
     if seen and len(found) > 1:

@@ -12,6 +12,7 @@ from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, 
 from twinlog.judge.at_risk import TopicAtRisk
 from twinlog.judge.check import NOT_APPLICABLE, CheckResult, Mode, Seen, Severity
 from twinlog.judge.table import CHECKS
+from twinlog.visible import listed, singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +150,17 @@ class GateResult:
 
     @property
     def headline(self) -> str:
-        """Return the answer in words, with the records that no check counts as missing although no copy has them."""
-        answer = "READY" if self.ready else "NOT READY"
-        if not self.undecided_records:
+        """Return the answer in words: what forbids a failover, and the records that are not on the target."""
+        answer = "READY" if self.ready else f"NOT READY: {listed(self.blocking, 3)}"
+        if not self.topics:
             return answer
-        return f"{answer}; {self.undecided_records:,} records are undecided (behind open transactions), and not copied"
+        behind = (
+            f", {self.undecided_records:,} of them behind open transactions" if self.undecided_records else ""
+        )
+        doubt = ", more is not known" if any(it.records is None for it in self.topics) else ""
+        return singular(
+            f"{answer}; {sum(it.known for it in self.topics):,} records are not on the target{behind}{doubt}"
+        )
 
     @property
     def blocking(self) -> tuple[str, ...]:

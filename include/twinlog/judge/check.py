@@ -208,7 +208,7 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
         return CheckResult(check.name, check.severity, True, observed, check.expected, message)
     named = "; ".join(_offence(suite, check, row) for row in failed[:NAMED_IN_MESSAGE])
     named += and_more(len(failed), NAMED_IN_MESSAGE, " and {} more")
-    found = f"does not hold: {check.meaning}. Found: {named}; {check.advice}"
+    found = f"{named}. Asked: {check.meaning}. To do: {check.advice}"
     lines = [line for row in failed for line in lines_of(check, row)]
     return CheckResult(
         check.name,
@@ -266,7 +266,11 @@ def _passed(suite: Suite, check: Check, judged: int, total: int) -> tuple[str, s
 def _offence(suite: Suite, check: Check, row: Row) -> str:
     first, *others = suite.identity
     where = " ".join([str(row[first]), *(f"{name} {row[name]}" for name in others)])
-    return f"{where}: {', '.join(f'{column} {_shown(row, column)}' for column in check.columns)}"
+    found = ", ".join(f"{column.replace('_', ' ')} {_shown(row, column)}" for column in check.columns)
+    asked = (
+        "" if isinstance(check.right, str) or not check.right else f" (asked {check.relation} {check.right})"
+    )
+    return f"{where}: {found}{asked}"
 
 
 def _shown(row: Row, column: str) -> str:

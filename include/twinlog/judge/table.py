@@ -60,12 +60,12 @@ FLOW = (
     row(
         "-FF- source-answers: source_answers = 1",
         "the source answers",
-        "a planned failover needs it; if it is lost, ask with --mode source-dead",
+        "a planned failover needs it; if it is lost, ask in mode source-dead",
     ),
     row(
         "---F source-silent: source_answers = 0",
         "the source does not answer",
-        "it is alive, and its records can still be copied: ask with --mode planned; accept this only if clients"
+        "it is alive, and its records can still be copied: ask in mode planned; accept this only if clients"
         " cannot write to it any more",
     ),
     row(

@@ -14,13 +14,14 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.accepted import Amount
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState, TailExported
+from twinlog.grouped import grouped
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import Json, to_json
 from twinlog.judge.check import Mode
 from twinlog.procedure import Outcome, StepReport
 from twinlog.recovery.one_sided.divergence import TopicDivergence
 from twinlog.recovery.one_sided.files import WrittenFile
-from twinlog.visible import listed
+from twinlog.visible import listed, singular
 
 
 class State(StrEnum):
@@ -107,6 +108,32 @@ def skips(groups: Iterable[PlacedGroup]) -> str:
     ])
 
 
+def become(groups: Iterable[PlacedGroup]) -> str:
+    """Say in a clause how many groups skip records, read some again, or go on exactly; "" without groups.  Pure."""
+    counts = [(_sum(it.skipped for it in of), _sum(it.again for it in of)) for of in _by_group(groups)]
+    skip = [skipped for skipped, _ in counts if skipped]
+    again = [read for skipped, read in counts if read and not skipped]
+    told = (
+        (len(skip), f"{len(skip):,} groups would skip {sum(skip):,} records"),
+        (len(again), f"{len(again):,} groups would read {sum(again):,} records again"),
+        (counts.count((0, 0)), f"{counts.count((0, 0)):,} groups exact"),
+        (counts.count((0, None)), f"{counts.count((0, None)):,} groups would skip nothing"),
+        (known := sum(skipped is None for skipped, _ in counts), f"not known of {known:,} groups"),
+    )
+    return ", ".join(text for count, text in told if count)
+
+
+def _by_group(groups: Iterable[PlacedGroup]) -> Iterable[list[PlacedGroup]]:
+    return grouped((it.group, it) for it in groups).values()
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Add up; None if one is not known, unless the others are something already."""
+    every = list(counts)
+    least = sum(it or 0 for it in every)
+    return None if None in every and not least else least
+
+
 class Documented:
     """A report whose JSON document says nothing of how the process ends."""
 
@@ -152,6 +179,19 @@ class RecoveryReport(Documented):
     transient: bool = False
     """Running it again may be all that is needed; not in the document."""
 
+    @property
+    def headline(self) -> str:
+        """Return what a person has to know first: the verdict, the records that are lost or missing, and groups."""
+        dry = "dry run, nothing was changed" if self.dry_run else ""
+        return singular(
+            "; ".join(filter(None, [self.state.value.upper(), dry, self.missing, become(self.groups)]))
+        )
+
+    @property
+    def missing(self) -> str:
+        """Return, as a clause, what one side alone has."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class FailoverReport(RecoveryReport):
@@ -166,6 +206,13 @@ class FailoverReport(RecoveryReport):
     estimate: str = ""
     seen: str = ""
     accept: tuple[Amount, ...] = ()
+
+    @property
+    def missing(self) -> str:
+        """Return, as a clause, what the gate would refuse, and what is not on the target."""
+        refused = listed(sorted({it.check for it in self.accept}), 3)
+        no = f"THE GATE WOULD SAY NO: {refused}; " if refused else ""
+        return f"{no}{at_risk(self.topics).told('are not on the target')}" if self.topics else no.rstrip("; ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +232,13 @@ class FailbackReport(RecoveryReport):
     tail_topics: tuple[str, ...] = ()
     files: tuple[WrittenFile, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> str:
+        """Return, as a clause, what each side alone has, as far as everything was looked at."""
+        if self.only_on_source is None or self.only_on_target is None:
+            return "what each side alone has is not fully known" if self.topics else ""
+        return f"{self.only_on_source:,} records on the source alone, {self.only_on_target:,} on the target alone"
 
 
 def partitions_at_risk(facts: FlowFacts) -> tuple[TopicAtRisk, ...]:

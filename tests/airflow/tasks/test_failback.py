@@ -38,8 +38,11 @@ def test_the_note_names_what_is_on_one_side_alone() -> None:
 
     looked = StepReport(StepName.COMPARE, StepState.FAILED, 0.1, "not in full")
     assert [
-        ("now", "A->B: failback; the flow is promoted"),
-        ("compare", "not in full"),
+        (
+            "in short",
+            "A->B (failback): PROMOTED; dry run, nothing was changed;"
+            " what each side alone has is not fully known; not known of 1 group",
+        ),
         ("on the source alone", "at least 3 records"),
         ("on the source alone", "2 of orders-2"),
         ("on the source alone", "1 of orders-1"),
@@ -50,4 +53,5 @@ def test_the_note_names_what_is_on_one_side_alone() -> None:
         ("groups", "1, positions: 1"),
         ("read again", "not known for 1 positions"),
         ("skipped", "no group is known to skip a record, and of 1 positions it is not known"),
+        ("compare", "not in full"),
     ] == list(rows(report_of(looked, groups=(PlacedGroup("billing", "orders", 0, 5, None, None),))))

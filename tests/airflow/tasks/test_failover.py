@@ -32,7 +32,11 @@ def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
         groups,
     )
     assert [
-        ("now", "A->B: planned; the flow is following"),
+        (
+            "in short",
+            "A->B (planned): FOLLOWING; dry run, nothing was changed; at least 3 records are not on the target;"
+            " one partition of orders could not be looked at; 1 group would read 1 record again, 1 group exact",
+        ),
         (
             "missing",
             "at least 3 records are not on the target now; one partition of orders could not be looked at",

@@ -63,7 +63,10 @@ def test_what_holds_is_a_number_unless_all_is_asked_for(reported, capsys: pytest
         shown.append(capsys.readouterr().out)
     brief, whole = shown
     assert [(False, True), (True, True)] == [
-        (re.search(r"^ +ok +", out, re.M) is not None, re.search(r"NOT READY.*; \d+ hold", out) is not None)
+        (
+            re.search(r"^ +ok +", out, re.M) is not None,
+            re.search(r"NOT READY.*; \d+ checks hold", out) is not None,
+        )
         for out in (brief, whole)
     ]
 

@@ -102,13 +102,18 @@ def _require_something_to_do(flow: FlowSettings, ledger: Ledger) -> None:
 
 def rows(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
     """Yield what a person has to know before a yes: what was done, what is missing, read again, and skipped.  Pure."""
-    from twinlog.recovery.report import FailoverReport, skips
+    from twinlog.recovery.report import FailoverReport
 
-    yield "now", f"{found.flow}: {found.mode}; the flow is {found.state.value}"
-    yield from ((it.name.value, it.message) for it in found.steps if it.message and it.name != "approve")
+    yield "in short", f"{found.flow} ({found.mode}): {found.headline}"
     yield from _missing(found) if isinstance(found, FailoverReport) else _one_sided(found)
-    if not found.groups:
-        return
+    yield from _groups(found) if found.groups else ()
+    yield from ((it.name.value, it.message) for it in found.steps if it.message and it.name != "approve")
+
+
+def _groups(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
+    """Yield what becomes of the groups' positions."""
+    from twinlog.recovery.report import skips
+
     yield "groups", f"{len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
     yield from (
         ("read again", f"{it.group}: {it.again:,} records of {it.topic}-{it.partition}")

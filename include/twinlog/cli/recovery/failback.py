@@ -127,8 +127,7 @@ def _home(
 
 
 def _grids(report: FailbackReport) -> Iterator[Grid]:
-    dry = "; a dry run, nothing was changed" if report.dry_run else ""
-    yield steps_grid(f"{report.flow}: failback; {report.state.value}{dry}", report.steps)
+    yield steps_grid(f"{report.flow}, failback: {report.headline}", report.steps)
     columns = (
         "topic | copy: remote_topic | partition | from there: upstream_from | to: upstream_end"
         " | only there: at_risk_records | from here: downstream_from | to: downstream_end"

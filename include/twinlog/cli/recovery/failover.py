@@ -129,8 +129,7 @@ def answer(question: str, *, yes: bool) -> Answer:
 
 
 def _grids(report: FailoverReport) -> Iterator[Grid]:
-    dry = "; a dry run, nothing was changed" if report.dry_run else ""
-    yield steps_grid(f"{report.flow}: {report.state.value} ({report.mode.value}){dry}", report.steps)
+    yield steps_grid(f"{report.flow} ({report.mode.value}): {report.headline}", report.steps)
     columns = (
         "topic | copy: remote_topic | partition | end there: upstream_end | end of the copy: downstream_end"
         " | records | about, by the rate: estimated_records"

@@ -107,11 +107,12 @@ def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
     hold = sum(it.passed and it.applies for it in result.checks)
     shown = [it for it in result.checks if everything or not it.passed]
     yield Grid.of(
-        f"{result.flow}, failover ({result.mode.value}): {result.headline}; {hold} hold",
-        "answer: mark | check: name | severity | age (s): age_seconds | what was found: message",
+        f"{result.flow}, failover ({result.mode.value}): {result.headline}; {hold} checks hold",
+        "answer: mark | check: told",
         sorted(shown, key=lambda it: (not it.blocks, it.passed)),
         "each check holds: --all shows them",
         mark=_mark,
+        told=lambda it: f"{it.name}{_as_of(it.age_seconds)}: {it.message}",
     )
     columns = (
         "topic | tier | records, known: known | of them undecided: undecided | bytes, about: bytes"
@@ -124,6 +125,11 @@ def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
         tier=lambda it: it.tier or None,
     )
     yield accepted_grid(result.flow, result.waivers)
+
+
+def _as_of(age_seconds: float | None) -> str:
+    """Say how old the facts of a check are, if they are not of now."""
+    return f" (as of {age_seconds:,.0f} s ago)" if age_seconds is not None and age_seconds >= 1 else ""
 
 
 def _mark(check: GateCheck) -> str:

@@ -304,6 +304,11 @@ class FlowSettings:
         return f"{self.state_alias}->{self.target.alias}"
 
     @property
+    def told(self) -> str:
+        """Return the name as people are told it: a flow made for the way home stands in no file."""
+        return self.name if self.homes is None else f"the way home to {self.target.alias}"
+
+    @property
     def state_alias(self) -> str:
         """Return the alias under which the flow keeps its state on the target; one with `homes` has its own."""
         return f"{self.source.alias}{'' if self.homes is None else state_topics.HOME}"

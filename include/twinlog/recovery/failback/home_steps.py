@@ -110,11 +110,11 @@ def bring_home(there: World) -> Outcome:
     failover = there.ledger.recovery(there.failover)
     removed = len(failover.denied) if failover is not None else 0
     if failover is not None and (refused := forget_denials(there.clusters.source, there.journal, failover)):
-        return failed(f"{refused}; {back.flow.name} cannot write there")
+        return failed(f"{refused}; {back.flow.told} cannot write there")
     back.journal.move(lambda now: transitions.without_denials_on_target(now, back.run))
     _, why = planned.copy_all(back)
     if why:
-        return failed(f"{back.flow.name}: not everything could be copied: {why}")
+        return failed(f"{back.flow.told}: not everything could be copied: {why}")
     not_there = planned.pass_over(there)
     what = f"; {removed:,} denials of WRITE removed from {source}" if removed else ""
     kept = (
@@ -170,8 +170,8 @@ def audit(there: World) -> Outcome:
     for world in (there.back, there):
         outcome = planned.prove_tail(world, again=there.back.flow.homes is not None)
         if outcome.ends:
-            return replace(outcome, message=f"{world.flow.name}: {outcome.message}")
-        texts.append(f"{world.flow.name}: {outcome.message}")
+            return replace(outcome, message=f"{world.flow.told}: {outcome.message}")
+        texts.append(f"{world.flow.told}: {outcome.message}")
     return done("; ".join(texts))
 
 
@@ -230,12 +230,12 @@ def follow(there: World) -> Outcome:
     denied = len(mine.denied) if mine is not None else 0
     if mine is not None and (refused := forget_denials(there.clusters.target, there.journal, mine)):
         return failed(
-            f"{denied:,} topics of {there.flow.target.alias} still deny WRITE, so {back.flow.name} stands by: {refused}"
+            f"{denied:,} topics of {there.flow.target.alias} still deny WRITE, so {back.flow.told} stands by: {refused}"
         )
     actor, run = back.journal.actor, back.run
     back.journal.move(lambda now: homeward.give_back(now, actor, run, clock.now_ms()))
     notes += standby.keep_known(there)
-    text = f"{_follows(there)}; {_follows(back)}"
+    text = f"{_follows(there)}; {_follows(back)}" if back.flow.homes is None else _follows(there)
     if denied:
         text += f"; {denied:,} denials of WRITE removed from {there.flow.target.alias}"
     return there.noting(done("; see to it: ".join([text, *notes])), *notes)
@@ -273,7 +273,7 @@ def write_evidence(there: World) -> Outcome:
 HOME: tuple[Step[World], ...] = (
     Step(
         StepName.BEGIN,
-        "takes the fences of both flows and writes the states: `A->B` is `failing-back`, `B->A` copies for it alone",
+        "takes the fences of both flows and writes the states: `A->B` is `failing-back`, and only the way home copies",
         "`failing-back` in `twinlog status --flow 'A->B'`",
         "it says which flow is in the way: paused, or failing over itself",
         undo=_give_up,
@@ -283,7 +283,7 @@ HOME: tuple[Step[World], ...] = (
     failback.WRITE_FILES,
     Step(
         StepName.BRING_HOME,
-        "removes the denials that the failover made on A, for `B->A` writes there; copies to A what was written on B,"
+        "removes the denials that the failover made on A, for they are in its way; copies to A what was written on B,"
         " and to B what A alone has, while clients work on B; notes on A how far records and groups have come, lest B"
         " is lost",
         "little is left to copy",
@@ -303,7 +303,7 @@ HOME: tuple[Step[World], ...] = (
     ),
     Step(
         StepName.DRAIN,
-        "copies home until nothing is left, and reports a cycle of `B->A`; `A->B` passes over what came home",
+        "copies home until nothing is left, and reports a cycle; `A->B` passes over what came home",
         "0 records left in every partition",
         "a partition that cannot be copied is named, with what to do",
         lambda it: planned.drain_both(it.back, it),
@@ -326,9 +326,9 @@ HOME: tuple[Step[World], ...] = (
     ),
     Step(
         StepName.GATE,
-        "asks the readiness gate of `B->A`, mode planned",
+        "asks the readiness gate of the way home, mode planned",
         "ready",
-        "do what the check says, or accept it (`twinlog accept --flow 'B->A'`), and run it again",
+        "do what the check says, or accept it by the command that it prints, and run it again",
         lambda it: ending.ask_gate(it.back),
         lambda it: ending.look_gate(it.back, () if looks.are_home(it) else ("map-known",)),
     ),
@@ -357,14 +357,14 @@ HOME: tuple[Step[World], ...] = (
     ),
     Step(
         StepName.FOLLOW,
-        "lets `B->A` follow by itself again; takes the rights of producers on B away, and the denials there",
+        "lets a flow `B->A` follow again; takes the rights of producers on B away, and the denials there",
         "nothing is left over",
         "a right that stays is named: take it away by hand",
         follow,
     ),
     Step(
         StepName.SWITCH_CLIENTS,
-        "runs the hook of `B->A`, `twinlog.failover.hook.*`",
+        "runs the hook of the way home, `twinlog.failover.hook.*`",
         "the hook answers well within its time-out",
         "A stays promoted; mend the hook and run the command again: only this and what follows is done",
         switch_clients,

@@ -29,7 +29,7 @@ from twinlog.recovery.steps.source_dead import read_placings, shown
 from twinlog.recovery.steps.world import Answer, Found, World, learned
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
-from twinlog.visible import listed
+from twinlog.visible import listed, singular
 
 AGAIN = "look at what would be done now, and approve that"
 
@@ -72,7 +72,7 @@ def look_gate(world: World, mended: Collection[str] = ()) -> Outcome:
         result = ask.run(flow, clusters, GateRequest(world.mode)).result
         found = tuple(it for it in result.checks if it.blocks)
         answers = "source-silent" in result.blocking
-        why = f"{flow.source.alias} answers (use --mode planned)" if answers else told(found)
+        why = f"{flow.source.alias} answers (use mode planned)" if answers else told(found)
         why = f"would say no: {why}"
     return learned(planned(why if found else ""), replace(world.found, forbidding=found))
 
@@ -114,7 +114,7 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     if agreed not in {"", cost}:
         what = f"{by} has approved `{agreed}`, and now it is `{cost}`"
         return learned(failed_by(TerminalError(what, hint=AGAIN, code="approval-expired")), found)
-    answer, actor = world.tools.approve(question), world.journal.actor
+    answer, actor = world.tools.approve(singular(question)), world.journal.actor
     before = _said_before(world, cost)
     if answer is Answer.NOBODY:
         nobody = waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")

@@ -61,7 +61,7 @@ def come_home(there: World, back: World) -> Outcome:
     """
     flows = [it for it in (there.flow, back.flow) if it.metadata.schemas.copied]
     if not flows:
-        return skipped(f"neither {there.flow.name} nor {back.flow.name} copies subjects of a schema registry")
+        return skipped(f"neither {there.flow.told} nor {back.flow.told} copies subjects of a schema registry")
     if back.flow in flows:
         sync.promote(back.flow)
     text = f"clients register on {there.flow.source.alias}"
