@@ -291,7 +291,7 @@ class TestVerdict:
         """The first by name are drilled, the others counted."""
         report = stage.drill(most=1)
         assert (("billing",), ("done",)) == (report.drilled, report.not_drilled)
-        assert "1 groups are not drilled: done" in report.message
+        assert "1 group is not drilled: done" in report.message
 
     @pytest.mark.parametrize("phase", [FlowPhase.FAILING_OVER, FlowPhase.PROMOTED])
     def test_a_failed_over_flow_is_refused(self, stage: Stage, phase: FlowPhase):
@@ -442,7 +442,7 @@ class TestCleanUp:
 
         report = stage.drill(driver=driver, sleep=sleep)
         assert (DrillState.PASSED, set(), 9) == (report.state, stage.clones, len(slept))
-        assert "1 clones of earlier drills deleted" == report.steps[0].message
+        assert "1 clone of earlier drills deleted" == report.steps[0].message
 
     def test_the_ledger_keeps_the_last_fifty(self, stage: Stage):
         """The oldest make room."""

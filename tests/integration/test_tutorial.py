@@ -88,7 +88,7 @@ def test_it_works_as_it_is_written(shell: Callable[[str], tuple[int, str]], tmp_
         code, printed = shell("python write.py && twinlog gate")
         assert (1, True) == (code, "lag-records" in printed), printed
         assert 0 == shell("twinlog run --once")[0]
-        follow("The drill", "passed: 1 groups went on at the right record", "RTO", "RPO")
+        follow("The drill", "passed: 1 group went on at the right record", "RTO", "RPO")
     finally:
         code, printed = shell(blocks("Clean up")[0].splitlines()[0])
     assert 0 == code, printed

@@ -103,7 +103,7 @@ class TestHome:
         assert [0] == [it.again for it in report.groups]
         require_home(world)
         assert (
-            "A->B: promote A again? nothing is lost, 1 groups are placed there, 0 records are read again"
+            "A->B: promote A again? nothing is lost, 1 group is placed there, 0 records are read again"
             == world.questions[-1]
         )
 
@@ -132,7 +132,7 @@ class TestHome:
         report = world.home(dry_run=True)
         assert (0, State.PROMOTED) == (world.blows.count, report.state)
         assert {"compare": "done"} | dict.fromkeys(set(HOMEWARD) - {"compare"}, "planned") == steps_of(report)
-        assert "1 denials of WRITE on A; 4 records of B are not on A now" in said(report, "bring-home")
+        assert "1 denial of WRITE on A; 4 records of B are not on A now" in said(report, "bring-home")
         assert "4 records are not on A now" == said(report, "drain")
         assert said(report, "fence-producers").startswith("would copy what was written to B since, then ")
         assert "says no" not in said(report, "gate"), "the maps that are missing are made before it asks"
@@ -531,7 +531,7 @@ class TestWaits:
         world.a.deny("delete_acls", lifted, ClusterRefused("not yours"))
         report = world.home()
         assert (State.FAILED, "failed") == (report.state, steps_of(report)["bring-home"])
-        assert f"not yours (1 refused); {world.back.name} cannot write there" in said(report, "bring-home")
+        assert f"not yours (1 refused); {world.back.told} cannot write there" in said(report, "bring-home")
 
     def test_denials_that_b_does_not_let_go(self, world: BothWays):
         """B->A would bring them to A: it stands by until they are gone."""

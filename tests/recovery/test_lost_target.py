@@ -206,9 +206,9 @@ class TestLoss:
         lose(world.b)
         assert denied(world.a)
         dry = world.fail_over(Mode.SOURCE_DEAD, flow=world.back, dry_run=True)
-        assert "would remove 1 denials of WRITE on A" in told(dry)
+        assert "would remove 1 denial of WRITE on A" in told(dry)
         report = without_b(world)
-        assert "1 denials of WRITE removed from A" in told(report)
+        assert "1 denial of WRITE removed from A" in told(report)
         assert not denied(world.a)
 
     def test_a_denial_of_somebody_else_is_named(self, world: BothWays):

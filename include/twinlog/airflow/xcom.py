@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from twinlog.jsonable import NOT_SHOWN, Json
-from twinlog.visible import visible
+from twinlog.visible import singular, visible
 
 MOST_BYTES = 48 * 1024
 """The most bytes of a task's result as JSON; with Airflow's additions it stays below 64 KiB."""
@@ -78,7 +78,7 @@ def table(rows: Sequence[tuple[str, str]], whole_in: str) -> str:
 
 def _cell(text: str) -> str:
     """Escape all that Markdown and HTML could take for theirs."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", visible(short(text, MOST_CHARACTERS)))
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", singular(visible(short(text, MOST_CHARACTERS))))
 
 
 def all_of(result: Json, name: str) -> int:

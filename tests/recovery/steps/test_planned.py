@@ -88,7 +88,7 @@ def test_what_was_accepted_counts_as_it_does_at_the_gate(
     accept(world, subject)
     report = world.fail_over()
     assert State.PROMOTED is report.state, audited(report)
-    assert "1 differences, accepted by jo: orders-0, upstream offset 2: missing" in audited(report)
+    assert "1 difference, accepted by jo: orders-0, upstream offset 2: missing" in audited(report)
     assert "nothing is lost besides this: audit-equal" in world.questions[0]
     assert " up to 1, accepted by jo at " in world.questions[0]
     assert read_ledger(world.flow, world.clusters.target).recoveries[0].at_risk_records is None
