@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from twinlog.judge.check import Mode
 from twinlog.procedure import StepName
 from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failover import STEPS
+from twinlog.recovery.legal import TRANSITIONS, require_legal
 from twinlog.recovery.procedure import Actor, left
 from twinlog.recovery.transitions import Move
 from twinlog.state.ledger import Ledger
@@ -394,3 +397,58 @@ def test_a_failover_begun_in_a_way_that_left_is_only_taken_back(field: dict, say
     assert "left" == refused.value.code
     ended = after(ledger, transitions.abort(FLOW, ledger, ANN, "taken back", 3))
     assert FlowPhase.ACTIVE is ended.phase
+
+
+NEW_RUNS = {
+    **MOVES,
+    "begin": lambda ledger, it: transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, it, new_run(ledger), 2),
+    "lend": lambda ledger, it: homeward.lend(FLOW, "B->A", ledger, it, new_run(ledger), 5),
+    "give-back": lambda ledger, it: homeward.give_back(ledger, it, lent(ledger), 6),
+    "end-without": lambda ledger, it: homeward.end_without(
+        FLOW, ledger, it, ledger.flow_state.run, "lost", 7
+    ),
+}
+"""The moves with a new name for each run, as runs have; those of two operators have one for each."""
+
+DEEPEST = 5
+
+
+def lent(ledger: Ledger) -> str:
+    return next((it.run for it in ledger.recoveries if transitions.is_lent(it)), "none")
+
+
+def new_run(ledger: Ledger) -> str:
+    return f"run-{len(ledger.recoveries)}"
+
+
+def reached() -> Iterator[tuple[FlowPhase, str]]:
+    """Make every move from every ledger that moves make, each shape of it once; yield those that change a state."""
+    pause = FlowState(FlowPhase.PAUSED, 1, "ann", "brokers are moved")
+    ledgers, known = [Ledger(), Ledger(flow_state=pause)], set[object]()
+    for _ in range(DEEPEST):
+        made = []
+        for ledger, (name, move) in product(ledgers, NEW_RUNS.items()):
+            if name == "begin-dead" or (name == "end-without" and ledger.flow_state is None):
+                continue
+            try:
+                found = move(ledger, JO)
+            except TwinlogError:
+                continue
+            if found is None:
+                continue
+            require_legal(ledger, found)
+            then = after(ledger, found)
+            require_laws(then)
+            was = ledger.recovery(found.run.run)
+            if (then.phase, found.run.state) != (ledger.phase, was and was.state):
+                yield ledger.phase, found.name
+            shape = then.phase, tuple((it.mode, it.state, it.failover, it.home) for it in then.recoveries)
+            if shape not in known:
+                known.add(shape)
+                made.append(then)
+        ledgers = made
+
+
+def test_every_row_is_gone_and_every_move_is_in_a_row() -> None:
+    """No row stands for a move that nothing makes."""
+    assert set(TRANSITIONS) == set(reached())

@@ -1,10 +1,5 @@
 """Decide the moves of the way home: of the promoted flow, and of the reverse flow that copies home for it.  Pure.
 
-    A->B   promoted --set_out--> failing-back --arrive--> following
-                                      '------end_without--^
-    B->A   following --lend--> failing-over --give_back--> following
-                                    '--begin, promote (without B)--> promoted
-
 The ledger of A->B is on B.  If B is lost on the way, that of B->A promotes A by itself, as any failover without its
 source; once B is back, `end_without` tells A->B.  While a way home waits between two commands, `let_cycles` has let
 cycles of B->A copy too; the next `lend` ends that.
@@ -58,7 +53,7 @@ def set_out(flow: str, ledger: Ledger, actor: Actor, run_name: str, now_ms: int)
     )
     before = ledger.flow_state
     state = FlowState(FlowPhase.FAILING_BACK, now_ms, actor.by, "the way home", run_name, before=before)
-    return Move(run, state)
+    return Move(run, state, name="set-out")
 
 
 def lend(
@@ -125,7 +120,7 @@ def lend(
         was = was.before
     why = f"the way home of {home}"
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, why, run_name, before=was)
-    return Move(lent, state, forgotten_for_one(ledger), left_over)
+    return Move(lent, state, forgotten_for_one(ledger), left_over, name="lend")
 
 
 def let_cycles(ledger: Ledger, actor: Actor, run_name: str) -> Move | None:
@@ -154,7 +149,7 @@ def arrive(
     failover = ledger.recovery(run.failover)
     returned = replace(failover, state=RunState.RETURNED, at_ms=entry.at_ms) if failover is not None else None
     active = FlowState(FlowPhase.ACTIVE, entry.at_ms, actor.by, "after a failback", run_name)
-    return Move(arrived, pause_before(ledger) or active, ended=returned)
+    return Move(arrived, pause_before(ledger) or active, ended=returned, name="arrive")
 
 
 def end_without(flow: str, ledger: Ledger, actor: Actor, run_name: str, reason: str, now_ms: int) -> Move:
@@ -171,7 +166,7 @@ def end_without(flow: str, ledger: Ledger, actor: Actor, run_name: str, reason: 
     returned = replace(failover, state=RunState.RETURNED, at_ms=now_ms) if failover is not None else None
     lost = flow.partition("->")[2]
     active = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failback without {lost}: {reason}")
-    return Move(ended, pause_before(ledger) or active, ended=returned)
+    return Move(ended, pause_before(ledger) or active, ended=returned, name="end-without")
 
 
 def promoted_without(flow: str, home: str, run: RecoveryRun) -> TerminalError:
@@ -195,7 +190,8 @@ def give_back(ledger: Ledger, actor: Actor, run_name: str, now_ms: int) -> Move 
     returned = replace(
         run, state=RunState.RETURNED, holder=actor.holder, at_ms=now_ms, ended_ms=now_ms, denied=()
     )
-    return Move(returned, FlowState(FlowPhase.ACTIVE, now_ms, actor.by, "after a failback"))
+    active = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, "after a failback")
+    return Move(returned, active, name="give-back")
 
 
 def not_promoted(flow: str) -> TerminalError:

@@ -1,15 +1,6 @@
 """Decide the moves of a failover and of the way home: from a ledger to the records of one transaction.  Pure.
 
-    following --begin--> failing-over --promote--> promoted
-        ^                  |   ^ |                    |
-        |                  |   '-' begin again: a     |
-        |                  |       restart, another   |
-        |                  |       operator or mode   |
-        '------abort-------'                          |
-        |------------------- follow ------------------|
-        |                                             |
-        '----arrive---- failing-back <----set_out-----|
-                             '---------abort----------'
+What may follow what is one table, `legal.TRANSITIONS`.
 
 Each move is decided behind the flow's fence and written through its control lane, so what it was decided by still
 holds.  A move raises and changes nothing if the ledger does not allow it.  An abort goes back to the state before the
@@ -71,7 +62,8 @@ class Move:
     """The records of one transaction: the run, the flow's state if it changes, and what the ledger is to forget.
 
     `ended` is the failover that is over with this move.  `passed_over` is what the flow will not copy, of topics
-    whose incarnations are `begun` with this move.
+    whose incarnations are `begun` with this move.  `name` is its name in the table of
+    moves, "" if it changes no state.
     """
 
     run: RecoveryRun
@@ -80,6 +72,7 @@ class Move:
     ended: RecoveryRun | None = None
     passed_over: tuple[PassedOver, ...] = ()
     begun: tuple[Incarnation, ...] = ()
+    name: str = ""
 
 
 def open_run(ledger: Ledger) -> RecoveryRun | None:
@@ -130,7 +123,7 @@ def begin(
     run = RecoveryRun(run_name, mode.value, RunState.OPEN, actor.by, actor.holder, now_ms, now_ms)
     why = f"failover, {mode.value}"
     state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, why, run_name, before=ledger.flow_state)
-    return Move(run, state, forgotten_for_one(ledger))
+    return Move(run, state, forgotten_for_one(ledger), name="begin")
 
 
 def forgotten_for_one(ledger: Ledger) -> tuple[RecoveryRun, ...]:
@@ -189,7 +182,8 @@ def promote(
         rpo_seconds=rpo_seconds,
     )
     why, pause = f"failover, {run.mode}", pause_before(ledger)
-    return Move(promoted, FlowState(FlowPhase.PROMOTED, entry.at_ms, actor.by, why, run.run, before=pause))
+    state = FlowState(FlowPhase.PROMOTED, entry.at_ms, actor.by, why, run.run, before=pause)
+    return Move(promoted, state, name="promote")
 
 
 def clear(
@@ -251,8 +245,9 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
         failover = ledger.present_failover
         since = failover.promoted_ms if failover is not None and failover.promoted_ms is not None else now_ms
         text = f"failback aborted: {reason}"
-        return Move(ended, FlowState(FlowPhase.PROMOTED, since, actor.by, text, run.failover))
-    return Move(ended, state.before, () if state.before is not None else (state,))
+        before = FlowState(FlowPhase.PROMOTED, since, actor.by, text, run.failover)
+        return Move(ended, before, name="abort")
+    return Move(ended, state.before, () if state.before is not None else (state,), name="abort")
 
 
 def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> Move:
@@ -268,7 +263,7 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
     entry = JournalEntry("follow", StepState.DONE, now_ms, 0.0, actor.by, reason, actor.host)
     returned = replace(with_entry(run, entry), state=RunState.RETURNED, holder=actor.holder)
     active = FlowState(FlowPhase.ACTIVE, now_ms, actor.by, f"after a failover: {reason}")
-    return Move(returned, pause_before(ledger) or active)
+    return Move(returned, pause_before(ledger) or active, name="follow")
 
 
 def pause_before(ledger: Ledger) -> FlowState | None:
