@@ -11,7 +11,7 @@ import pytest
 from twinlog.config.explain import explain
 from twinlog.config.file.keys import Home, Key
 from twinlog.config.flow.known_keys import KEYS, RENAMED, WHY_UNUSED
-from twinlog.config.flow.load import resolve_text
+from twinlog.config.flow.load import resolve
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.values import keys_of
 
@@ -41,11 +41,13 @@ def test_no_key_is_declared_twice() -> None:
     assert (len(names), set()) == (len(set(names)), set(names) & set(WHY_UNUSED))
 
 
-def test_explain_shows_every_key_that_has_an_effect() -> None:
+def test_explain_shows_every_key_that_has_an_effect(tmp_path: Path) -> None:
     """A key that is declared is read; those of a tier or a rule under its name."""
     text = "clusters=A,B\nA->B.enabled=true\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\n"
     rule = "twinlog.transform.rules.NAME.topics=t\ntwinlog.transform.rules.NAME.mask=a\n"
-    flow = explain(resolve_text(f"{text}twinlog.tier.NAME.topics=t\n{rule}", Path("f")), ["A->B"]).flows[0]
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"{text}twinlog.tier.NAME.topics=t\n{rule}")
+    flow = explain(resolve(file), ["A->B"]).flows[0]
     of_clusters = {
         name for name, key in KEYS.items() if key.home is Home.CLUSTER
     }  # shown for each of its ends

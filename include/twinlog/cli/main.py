@@ -30,7 +30,6 @@ from twinlog.cli.machine.airflow_files import install
 from twinlog.cli.machine.demo import demo
 from twinlog.cli.machine.kafka import kafka
 from twinlog.cli.machine.spark import spark
-from twinlog.cli.migration.imports import import_files
 from twinlog.cli.migration.takeover import handover, takeover
 from twinlog.cli.recovery import runs
 from twinlog.cli.recovery.accept import accept
@@ -111,11 +110,11 @@ EVERY_LINE = (
 
 
 def _group(text: str, **commands: Any) -> typer.Typer:
-    """Return commands that stand under one noun; `import_` is called import."""
+    """Return commands that stand under one noun."""
     made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="markdown")
     made.callback()(lambda: None)  # a group stays one if it has a single command
     for name, command in commands.items():
-        made.command(name.rstrip("_"), epilog=EVERY_LINE)(command)
+        made.command(name, epilog=EVERY_LINE)(command)
     return made
 
 
@@ -167,7 +166,6 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
             takeover=takeover,
             handover=handover,
             claim=claim,
-            import_=import_files,
         ),
     },
     "This machine": {
@@ -192,7 +190,7 @@ for panel, commands in COMMANDS.items():
 
 OLDER: Mapping[str, str] = {
     **{name: f"topics {name}" for name in ("rebuild", "forget")},
-    **{name: f"migrate {name}" for name in ("takeover", "handover", "import", "claim")},
+    **{name: f"migrate {name}" for name in ("takeover", "handover", "claim")},
     **{name: f"machine {name}" for name in ("demo", "kafka", "spark")},
     "airflow install": "machine airflow",
     "doctor": "check --machine",

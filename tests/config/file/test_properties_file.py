@@ -112,7 +112,7 @@ def test_good_lines_are_not_warned_about(text: str) -> None:
         (b"\xff\xfea\x00=\x00b\x00", "binary or UTF-16"),
         (b"\x00\x01", "binary or UTF-16"),
         (b"\xef\xbb\xbfclusters=A", "byte order mark"),
-        (b'{"name": "x"}', "twinlog migrate import"),
+        (b'{"name": "x"}', "is JSON"),
         (b"  <xml/>", "XML or HTML"),
         (b"a=1\nb=\\u12\n", "f:2: "),
     ],

@@ -41,7 +41,14 @@ def read(path: Path, findings: Findings) -> PropertiesFile:
 
     Raises ConfigError if the file is missing, unreadable, or not a properties file.
     """
-    content = bytes_of(path)
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        what = "does not exist" if isinstance(error, FileNotFoundError) else "is a folder"
+        hint = "give the path of an mm2.properties file"
+        raise ConfigError(f"{path} {what}", hint=hint, file=str(path)) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from error
     _refuse_other_formats(path, content)
     return PropertiesFile(path, hashlib.sha256(content).hexdigest(), parse(content, path.name, findings))
 
@@ -106,35 +113,17 @@ def _holds_a_comment(element: javaproperties.KeyValue) -> bool:
     return bool(COMMENT.search(element.value) or CONTINUED_COMMENT.search(element.source))
 
 
-def bytes_of(path: Path, hint: str = "give the path of an mm2.properties file") -> bytes:
-    """Return a file's content.  Raises ConfigError if it is missing or unreadable."""
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError) as error:
-        what = "does not exist" if isinstance(error, FileNotFoundError) else "is a folder"
-        raise ConfigError(f"{path} {what}", hint=hint, file=str(path)) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from error
-
-
-def refuse_other_encodings(path: Path, content: bytes) -> None:
-    """Raise ConfigError for content that Java would read otherwise than its author meant."""
+def _refuse_other_formats(path: Path, content: bytes) -> None:
+    """Raise ConfigError for content that is no properties file, or that Java would read otherwise than meant."""
+    start = content.lstrip()[:1]
     if b"\0" in content or content.startswith((b"\xfe\xff", b"\xff\xfe")):
         what, hint = "is no properties file: it holds binary or UTF-16 text", "save it as plain text"
     elif content.startswith(b"\xef\xbb\xbf"):
         what = "starts with a byte order mark, which Java takes for a part of the first key"
         hint = "save it as UTF-8 without BOM"
-    else:
-        return
-    raise ConfigError(f"{path} {what}", hint=hint, file=str(path))
-
-
-def _refuse_other_formats(path: Path, content: bytes) -> None:
-    refuse_other_encodings(path, content)
-    start = content.lstrip()[:1]
-    if start in {b"{", b"["}:
+    elif start in {b"{", b"["}:
         what = "is JSON, not a properties file"
-        hint = "`twinlog migrate import` turns Kafka Connect's JSON into one"
+        hint = "write a connector's keys as A->B.KEY = VALUE"
     elif start == b"<":
         what, hint = "is XML or HTML, not a properties file", ""
     else:

@@ -178,24 +178,6 @@ def resolve(
     """
     findings = Findings(path.name, elsewhere=elsewhere, lenient=LENIENT in environ)
     file = properties_file.read(path, findings)
-    return _resolution(file, findings, environ=environ, airflow=airflow)
-
-
-def resolve_text(text: str, path: Path) -> Resolution:
-    """Read the text of a file that is still to be written to `path`, on any machine.  Raises as `resolve`."""
-    findings = Findings(path.name, elsewhere=True)
-    properties = properties_file.parse(text.encode("latin-1"), path.name, findings)
-    file = properties_file.PropertiesFile(path, "", properties)
-    return _resolution(file, findings, environ={}, airflow=None)
-
-
-def _resolution(
-    file: properties_file.PropertiesFile,
-    findings: Findings,
-    *,
-    environ: Mapping[str, str],
-    airflow: AirflowResolver | None,
-) -> Resolution:
     raw = file.properties
     providers, declaration_errors = providers_of(raw, environ, airflow)
     for error in declaration_errors:
