@@ -42,11 +42,10 @@ def test_no_key_is_declared_twice() -> None:
 
 
 def test_explain_shows_every_key_that_has_an_effect(tmp_path: Path) -> None:
-    """A key that is declared is read; those of a tier or a rule under its name."""
+    """A key that is declared is read; those of a tier under its name."""
     text = "clusters=A,B\nA->B.enabled=true\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\n"
-    rule = "twinlog.transform.rules.NAME.topics=t\ntwinlog.transform.rules.NAME.mask=a\n"
     file = tmp_path / "mm2.properties"
-    file.write_text(f"{text}twinlog.tier.NAME.topics=t\n{rule}")
+    file.write_text(f"{text}twinlog.tier.NAME.topics=t\n")
     flow = explain(resolve(file), ["A->B"]).flows[0]
     of_clusters = {
         name for name, key in KEYS.items() if key.home is Home.CLUSTER

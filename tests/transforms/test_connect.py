@@ -12,8 +12,7 @@ from twinlog.transforms.chain import (
     Step,
     TopicNameMatches,
 )
-from twinlog.transforms.connect import read_steps
-from twinlog.transforms.rule_keys import Mistake
+from twinlog.transforms.connect import Mistake, read_steps
 
 PACKAGE = "org.apache.kafka.connect.transforms."
 

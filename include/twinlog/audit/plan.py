@@ -87,7 +87,7 @@ class _Copy:
 
     @property
     def chain(self) -> Chain:
-        return self.flow.chain_of(self.topic.topic, self.topic.remote_topic)
+        return self.flow.transforms.of(self.topic.remote_topic)
 
 
 def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditPlan:
@@ -131,7 +131,7 @@ def _copy_of(
     offset_map = state.maps.get(life)
     claims = offset_map is not None
     noted = of_partition(state.ledger.chains, life.topic, life.partition)
-    if offset_map is None and not noted and not flow.chain_of(topic.topic, topic.remote_topic):
+    if offset_map is None and not noted and not flow.transforms.of(topic.remote_topic):
         offset_map = _map_of_an_earlier_incarnation(life, state)
     if offset_map is None or not offset_map.records:
         return None

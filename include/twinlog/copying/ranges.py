@@ -185,7 +185,7 @@ def resolve(
         stopped.extend(unavailable(flow, topic, number) for number in topic.unread)
         limit = max_message_bytes.get(topic.remote_topic, DEFAULT_MAX_MESSAGE_BYTES)
         chain, rpo_seconds = (
-            flow.chain_of(topic.topic, topic.remote_topic),
+            flow.transforms.of(topic.remote_topic),
             flow.tier_of(topic.topic).rpo_seconds,
         )
         for partition in topic.provisioned:

@@ -112,7 +112,7 @@ class Comparison:
         return self.now.positions is not None and self.now.only_copies(place.remote) and not dropped
 
     def _chain(self, place: GroupPartitionRow) -> Chain:
-        return self.flow.chain_of(place.topic, place.remote_topic)
+        return self.flow.transforms.of(place.remote_topic)
 
     def _next(self, place: GroupPartitionRow) -> Fingerprint | None:
         """Return the record that the group would read next on the source; None if there is none now."""

@@ -52,7 +52,7 @@ def read(
         theirs = record_at(
             clusters.target, TopicPartition(it.row.remote_topic, it.row.partition), it.downstream
         )
-        changed = bool(flow.chain_of(it.row.topic, it.row.remote_topic))
+        changed = bool(flow.transforms.of(it.row.remote_topic))
         verdict = same(it, ours, theirs, may_differ=changed)
         if verdict is not None:
             answers[place] = verdict

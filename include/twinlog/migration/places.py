@@ -146,7 +146,7 @@ def _against(
             f"{copy}: a transaction is open behind downstream offset {it.target.stable_end}",
             "wait until it has ended (a killed MirrorMaker's ends after transaction.timeout.ms), and try again",
         )
-    elif (said is not None or it.target.end) and flow.chain_of(topic.topic, topic.remote_topic):
+    elif (said is not None or it.target.end) and flow.transforms.of(topic.remote_topic):
         yield (
             f"{copy} is copied through transforms: it cannot be proved record by record where it ends",
             "copy the topic anew under another name, or exclude it",

@@ -71,7 +71,7 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = lambda
 
 def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:
     """Copy the flow, or follow it for `follow_seconds`."""
-    require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
+    require_safe_way(master, (flow.source.connection, flow.target.connection))
     seconds = request.follow_seconds
     if seconds is None:
         with session(
@@ -93,7 +93,7 @@ def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnSta
 
 
 def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnStart) -> AuditResult:
-    require_safe_way(master, (flow.source.connection, flow.target.connection, flow.transforms))
+    require_safe_way(master, (flow.source.connection, flow.target.connection))
     with session(
         master,
         f"twinlog audit {flow.name}",

@@ -58,7 +58,7 @@ def protection(master: str, chosen: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class MayHoldSecrets(Protocol):
-    """A value that is sent to tasks: connections may hold passwords, transforms keys."""
+    """A value that is sent to tasks: connections may hold passwords."""
 
     @property
     def holds_secrets(self) -> bool:

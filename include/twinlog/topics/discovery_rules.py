@@ -13,7 +13,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
-from twinlog.policy.selection import NameFilter
 from twinlog.policy.state_topics import is_known_heartbeats
 from twinlog.state.ledger import Ledger, require_own
 from twinlog.topics.discovery import (
@@ -61,7 +60,6 @@ def decide(
             *_unavailable(source),
             *(missing := tuple(_missing_names(flow, source))),
             *(() if missing else nothing_selected(flow, _selected(source))),
-            *idle_rules(flow, _selected(source)),
         ),
         key=lambda problem: (problem.topic, problem.code),
     )
@@ -282,23 +280,6 @@ def nothing_selected(flow: FlowSettings, selected: Collection[str]) -> Iterator[
             "check the patterns, and that this user may DESCRIBE the topics; `twinlog plan --explain` says why each is"
             " left out",
         )
-
-
-def idle_rules(flow: FlowSettings, selected: Collection[str]) -> Iterator[Problem]:
-    """Report record rules with a pattern that none of the `selected` topics matches.
-
-    A misspelt one would let through what is to be masked or dropped.
-    """
-    for rule in flow.transforms.rules:
-        filters = ((pattern, NameFilter((pattern,))) for pattern in rule.topics)
-        idle = [pattern for pattern, it in filters if not any(map(it.includes, selected))]
-        if idle:
-            yield Problem(
-                ProblemCode.NO_SUCH_TOPIC,
-                listed(idle),
-                f"record rule {rule.name}: no topic that {flow.name} copies matches {listed(idle)}",
-                "check its spelling: a topic that no pattern of the rule matches is copied as it is, unmasked",
-            )
 
 
 def _from_error(code: ProblemCode, topic: str, error: TwinlogError) -> Problem:

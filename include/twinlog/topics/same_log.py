@@ -66,7 +66,7 @@ def other_logs(
     found = {}
     for topic in unidentified(source, ledger):
         life = ledger.incarnations[topic]
-        changed = bool(flow.chain_of(topic, flow.remote_name(topic)))
+        changed = bool(flow.transforms.of(flow.remote_name(topic)))
         for partition in list(_copied(topic, life.topic_id, maps))[:_PARTITIONS]:
             at, copy = TopicPartition(topic, partition), TopicPartition(life.remote_topic, partition)
             known = _open(maps, SourceIncarnation(topic, life.topic_id, partition))

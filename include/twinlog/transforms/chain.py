@@ -1,9 +1,8 @@
-"""Define the chain of what is made of a record: Connect's transforms, then record rules.  Pure.
+"""Define the chain of what is made of a record: Connect's transforms.  Pure.
 
 MM2's records have bytes as key, value and header values, so a transform of Connect sees three things of a record: the
 name of its topic on the target, whether its value is null, and the names of its headers.  It either drops the record or
-keeps some of its headers; key, value, timestamp and the order of headers stay.  Rules (rules.py) come
-after the transforms.
+keeps some of its headers; key, value, timestamp and the order of headers stay.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinlog.policy.java_regex import compile_java
-from twinlog.transforms.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +79,14 @@ class Chain:
     """Say what a flow makes of records, or of those of one topic, in this order; an empty chain changes nothing."""
 
     steps: tuple[Step, ...] = ()
-    rules: tuple[Rule, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.steps) or bool(self.rules)
-
-    @property
-    def reads_contents(self) -> bool:
-        """Say whether keys or values are read."""
-        return bool(self.rules)
-
-    @property
-    def holds_secrets(self) -> bool:
-        """Say whether a rule has a key."""
-        return any(rule.key for rule in self.rules)
+        return bool(self.steps)
 
     @property
     def drops(self) -> bool:
         """Say whether the chain can take a record out of the copy."""
-        filters = any(isinstance(step.transform, Filter) for step in self.steps)
-        return filters or any(rule.drops for rule in self.rules)
+        return any(isinstance(step.transform, Filter) for step in self.steps)
 
     @property
     def header_names(self) -> frozenset[str]:
@@ -116,18 +102,11 @@ class Chain:
         """Identify the chain: two chains that do the same have the same print; "" for an empty chain."""
         if not self:
             return ""
-        parts: list[object] = [_described(step) for step in self.steps]
-        if self.rules:
-            parts.append({"rules": [rule.description for rule in self.rules]})
-        text = json.dumps(parts, separators=(",", ":"))
+        text = json.dumps([_described(step) for step in self.steps], separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def of(self, topic: str, remote_topic: str, *, opaque: bool = False) -> Chain:
-        """Return the chain of one topic: without what can never apply to it.
-
-        Connect's predicates go by its name on the target, rules by that on the source.  The records of an `opaque`
-        topic are not read by rules.
-        """
+    def of(self, remote_topic: str) -> Chain:
+        """Return the chain of one topic, by its name on the target: without what can never apply to it."""
         steps: list[Step] = []
         for step in self.steps:
             narrowed = step
@@ -137,10 +116,8 @@ class Chain:
                 narrowed = Step(step.transform)
             steps.append(narrowed)
             if narrowed == Step(Filter()):
-                return Chain(tuple(steps))  # nothing reaches what is behind it
-        if opaque:
-            return Chain(tuple(steps))
-        return Chain(tuple(steps), tuple(rule for rule in self.rules if rule.concerns(topic)))
+                break  # nothing reaches what is behind it
+        return Chain(tuple(steps))
 
     def kept(self, tombstone: bool, headers: Sequence[str]) -> tuple[int, ...] | None:
         """Return which headers the steps keep of a record, by their indices; None if they drop the record."""

@@ -6,13 +6,13 @@ What Connect's own transforms cannot do with bytes is refused: MM2 would stop at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms import chain
-from twinlog.transforms.rule_keys import Mistake
 
 TRANSFORMS, PREDICATES = "transforms", "predicates"
 PACKAGE: Final = "org.apache.kafka.connect.transforms."
@@ -58,6 +58,16 @@ _OF_CLASS: Final = {
     "TopicNameMatches": ("pattern",),
 }
 """The keys below a name: those that each transform or predicate has, and those of a class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in the value of `key`; one that is not `fatal` has no effect on what is copied."""
+
+    key: str
+    message: str
+    hint: str = ""
+    fatal: bool = True
 
 
 def read_steps(

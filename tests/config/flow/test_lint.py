@@ -304,9 +304,6 @@ def test_what_is_protected_is_not_warned_of(tmp_path: Path, lines: str) -> None:
 def test_a_setting_that_left_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str) -> None:
     """A file with a setting that left is refused, wherever it stands, with a line that says what to do instead."""
     monkeypatch.setitem(LEFT, "twinlog.once", "remove the line")
-    monkeypatch.setitem(LEFT, "twinlog.transform.rules.NAME.once", "write no rule")
     with pytest.raises(ConfigError) as failure:
         resolved(tmp_path, f"{owner}twinlog.once = 1")
     assert f"f:5: {owner}twinlog.once: has left twinlog; remove the line" == str(failure.value)
-    with pytest.raises(ConfigError, match=r"rules\.mine\.once: has left twinlog; write no rule"):
-        resolved(tmp_path, f"{owner}twinlog.transform.rules.mine.once = 1")

@@ -47,8 +47,6 @@ class Transformed:
     def __init__(self, items: Iterable[Item], scope: Scope) -> None:
         self._items = items
         self._transform = Transform(scope.chain)
-        self._start, self._end = scope.start, scope.end
-        self._all = not scope.chain.reads_contents  # else records elsewhere were left out
         self._compacted = scope.compacted
         self.last = LastOffsets()
 
@@ -62,7 +60,7 @@ class Transformed:
         parts: list[memoryview] = []
         changed = False
         for header, data in block.batches():
-            batches = self._transform.batch(header, data, self._start, self._end)
+            batches = self._transform.batch(header, data)
             if batches is None:
                 parts.append(data)
                 continue
@@ -75,7 +73,7 @@ class Transformed:
     def _note_dropped(self, header: BatchHeader, data: memoryview, made: Iterable[memoryview]) -> None:
         kept = {it.offset for batch in made for it in records_of(BatchHeader.read(batch), batch)}
         for record in records_of(header, data):
-            if record.offset not in kept and (self._all or self._start <= record.offset < self._end):
+            if record.offset not in kept:
                 self.last.note(record)
 
 

@@ -1,7 +1,7 @@
 """Apply a chain (twinlog.transforms.chain) to records by column, and to whole batches.
 
 Few records have more than a handful of combinations of header names, so what Connect's transforms make of a
-combination is worked out once and kept.  Rules get what the transforms leave.
+combination is worked out once and kept.
 """
 
 from __future__ import annotations
@@ -14,59 +14,15 @@ import numpy as np
 
 from twinlog.batches import varint
 from twinlog.batches.codec import NONE
-from twinlog.batches.columns import Columns, read_columns
+from twinlog.batches.columns import Columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
 from twinlog.batches.record import Record, read_records
-from twinlog.batches.transform.fields import Fields, with_rests, with_values
+from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
 from twinlog.errors import FormatError
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
-from twinlog.transforms.rules import DROPPED, Applied, RefusedValueError, applied
-
-TRANSFORM_FAILED = "transform-failed"
-"""Error code of a record that the rules of its topic cannot be applied to."""
-
-
-def apply_rules(records: Columns, apply: Applied) -> Columns:
-    """Return what the rules leave of a partition's records; the same object if all stay.
-
-    Raises FormatError, with the offset, for a record that the rules cannot be applied to (`transform-failed`).
-    """
-    fields = Fields.of(records)
-    data = records.data
-    kept = np.ones(len(records), bool)
-    rows: list[int] = []
-    values: list[bytes] = []
-    bounds = zip(
-        *(it.tolist() for it in (fields.keys, fields.key_sizes, fields.values, fields.value_sizes)),
-        strict=True,
-    )
-    for row, (key_at, key_size, at, size) in enumerate(bounds):
-        key = None if key_size < 0 else bytes(data[key_at : key_at + key_size])
-        value = None if size < 0 else bytes(data[at : at + size])
-        try:
-            made = apply(key, value)
-        except RefusedValueError as error:
-            raise failed(int(records.offsets[row]), str(error)) from None
-        if made is DROPPED:
-            kept[row] = False
-            continue
-        if made is not value and made is not None:
-            rows.append(row)
-            values.append(made)
-    if rows:
-        records = with_values(records, fields, rows, values)
-    return records if kept.all() else records.where(kept)
-
-
-def failed(offset: int, why: str) -> FormatError:
-    """Return the error for a record that cannot be transformed."""
-    return FormatError(f"record at upstream offset {offset}: {why}", code=TRANSFORM_FAILED, offset=offset)
-
 
 _REMEMBERED: Final = 4096
-NO_END: Final = (1 << 63) - 1
-"""An offset behind every record."""
 
 Names = tuple[bytes, ...]
 
@@ -76,27 +32,14 @@ class Transform:
     """A chain as it is applied to encoded records.  Single-threaded."""
 
     chain: Chain
-    _rules: Applied | None = None
     _names: tuple[bytes, ...] = ()
     _known: dict[tuple[bool, Names], tuple[int, ...] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._names = tuple(name.encode() for name in self.chain.header_names)
-        if self.chain.rules:
-            self._rules = applied(self.chain.rules)
 
     def columns(self, records: Columns) -> Columns:
-        """Return what the chain leaves of records, in order.
-
-        Raises FormatError for a record that cannot be read, or that rules cannot be applied to.
-        """
-        if self.chain.steps:
-            records = self._connect(records)
-        if self._rules is not None and len(records):
-            records = apply_rules(records, self._rules)
-        return records
-
-    def _connect(self, records: Columns) -> Columns:
+        """Return what the chain leaves of records, in order.  Raises FormatError for one that cannot be read."""
         if not len(records):
             return records
         fields = Fields.of(records)
@@ -156,46 +99,23 @@ class Transform:
             return None if made is None else rest
         return memoryview(b"".join((rest[:at], made)))
 
-    def batch(
-        self, header: BatchHeader, batch: memoryview, start: int = 0, end: int = NO_END
-    ) -> list[memoryview] | None:
+    def batch(self, header: BatchHeader, batch: memoryview) -> list[memoryview] | None:
         """Return batches with what the chain leaves of a batch, at the same offsets; None if that is all of it.
 
-        Of a dense batch they are dense; a batch with offset gaps stays one with gaps.  Rules get only
-        records at offsets [start, end); the others are left out.
+        Of a dense batch they are dense; a batch with offset gaps stays one with gaps.
         """
-        records = (
-            self._by_column(batch, start, end)
-            if self.chain.reads_contents
-            else self._one_by_one(header, batch)
-        )
-        if records is None:
-            return None
-        if not records:
-            return []
-        if not header.dense:
-            return [_placed(records, header.base_offset, header.last_offset_delta)]
-        return [_placed(stretch, stretch[0].offset, len(stretch) - 1) for stretch in _stretches(records)]
-
-    def _one_by_one(self, header: BatchHeader, batch: memoryview) -> list[Record] | None:
-        """Return what the transforms leave of a batch; None if that is all of it."""
         read = list(read_records(header, batch))
         made = [
             (record, rest) for record in read if (rest := self.rest(record.rest, record.offset)) is not None
         ]
         if len(made) == len(read) and all(rest is record.rest for record, rest in made):
             return None
-        return [Record(record.offset, record.timestamp, rest) for record, rest in made]
-
-    def _by_column(self, batch: memoryview, start: int, end: int) -> list[Record] | None:
-        """Return what the chain leaves of a batch; None if that is all of it."""
-        read = read_columns(batch, [0], checked=True)
-        within = (read.offsets >= start) & (read.offsets < end)
-        records = read if within.all() else read.where(within)
-        made = self.columns(records)
-        if made is read:
-            return None
-        return [Record(*it) for it in made.one_by_one()]
+        if not made:
+            return []
+        records = [Record(record.offset, record.timestamp, rest) for record, rest in made]
+        if not header.dense:
+            return [_placed(records, header.base_offset, header.last_offset_delta)]
+        return [_placed(stretch, stretch[0].offset, len(stretch) - 1) for stretch in _stretches(records)]
 
     def _headers(self, tombstone: bool, block: memoryview, offset: int) -> bytes | None:
         """Return what stays of encoded headers; _SAME if all of them stay, None if the record is dropped."""

@@ -1,4 +1,4 @@
-"""Take records apart into key, value and headers by column, and give them other values, with numpy.
+"""Take records apart into key, value and headers by column, with numpy.
 
 A record's rest is `key length varint | key | value length varint | value | headers`; a null key or value has length -1.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from twinlog.batches.build import varint_bytes, write_varints, zigzag
 from twinlog.batches.columns import MAX_VARINT, Columns, Int64s, read_varints
 from twinlog.batches.transform.header_columns import bad_record
 
@@ -53,45 +51,3 @@ def with_rests(records: Columns, changed: Sequence[tuple[int, bytes]]) -> Column
     ends[indices] = len(records.data) + np.cumsum(sizes)
     starts[indices] = ends[indices] - sizes
     return Columns(data, records.offsets, records.timestamps, starts, ends, records.batches)
-
-
-def with_values(records: Columns, fields: Fields, rows: Sequence[int], values: Sequence[bytes]) -> Columns:
-    """Return the records with other values, none of them null, in some rows; the others stay as they lie."""
-    data, starts, ends, lengths, headers = (
-        records.data,
-        *(it[rows].tolist() for it in (records.starts, records.ends, fields.value_lengths, fields.headers)),
-    )
-    sizes = np.fromiter(map(len, values), np.int64, len(values))
-    encoded = zigzag(sizes)
-    length_bytes = varint_bytes(encoded)
-    written = bytearray(int(length_bytes.sum()))
-    write_varints(
-        np.frombuffer(written, np.uint8), np.cumsum(length_bytes) - length_bytes, encoded, length_bytes
-    )
-    kept = b"" if len(rows) == len(records) else data
-    parts: list[Any] = [kept]
-    at = 0
-    for start, end, length, header, size, value in zip(
-        starts, ends, lengths, headers, length_bytes.tolist(), values, strict=True
-    ):
-        parts += (data[start:length], written[at : at + size], value, data[header:end])
-        at += size
-    new_sizes = (
-        fields.value_lengths[rows]
-        - records.starts[rows]
-        + length_bytes
-        + sizes
-        + records.ends[rows]
-        - fields.headers[rows]
-    )
-    new_starts, new_ends = records.starts.copy(), records.ends.copy()
-    new_ends[rows] = len(kept) + np.cumsum(new_sizes)
-    new_starts[rows] = new_ends[rows] - new_sizes
-    return Columns(
-        memoryview(b"".join(parts)),
-        records.offsets,
-        records.timestamps,
-        new_starts,
-        new_ends,
-        records.batches,
-    )

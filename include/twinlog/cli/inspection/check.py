@@ -121,7 +121,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     from twinlog.cluster.kafka import KafkaCluster
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
     from twinlog.lane.fence.fence import transactional_prefix
-    from twinlog.topics.discovery_rules import idle_rules, nothing_selected, same_cluster
+    from twinlog.topics.discovery_rules import nothing_selected, same_cluster
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
     with open_clusters(flow) as clusters:
@@ -142,7 +142,6 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
             for name in hidden
         ),
         *(f"{it.message}; {it.hint}" for it in ([] if hidden else nothing_selected(flow, names.topics))),
-        *(f"{it.message}; {it.hint}" for it in idle_rules(flow, names.topics)),
         *whose,
         *_unlisted_groups(flow, names),
         *(it.told(alias) for alias, it in refused),

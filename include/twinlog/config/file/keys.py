@@ -69,12 +69,9 @@ def tier_key(name: str) -> tuple[str, str] | None:
 
 
 def declared_name(name: str) -> str:
-    """Return the key as it is declared: of one with a tier's or a rule's name in it, with NAME in its place."""
-    from twinlog.transforms.rule_keys import RULES, split  # here: `twinlog --help` does not pay for it
-
-    if (tier := tier_key(name)) is not None:
-        return tier[1]
-    return f"{RULES}NAME.{rule[1]}" if (rule := split(name)) is not None else name
+    """Return the key as it is declared: of one with a tier's name in it, with NAME in its place."""
+    tier = tier_key(name)
+    return name if tier is None else tier[1]
 
 
 _SECRET = re.compile(

@@ -63,20 +63,8 @@ KNOWN_TO_CONNECTORS = frozenset(
 """MM2's known keys (MirrorMakerConfig) without client keys: the top-level keys that reach a connector."""
 
 
-_NO_ROUTES = (
-    "remove the rule's route lines: its records are copied like others, and whoever fans out reads the copy"
-)
-
 LEFT: dict[str, str] = {
     "twinlog.consistent.cut": "remove the line; applications on the target look for split transactions themselves",
-    **{
-        f"twinlog.transform.rules.NAME.route.{it}": _NO_ROUTES
-        for it in ("to", "partitioner", "if.key.matches", "if.field")
-    },
-    **{
-        f"twinlog.transform{it}": "remove the line; record rules drop, mask and hash"
-        for it in ("", ".topics")
-    },
     "twinlog.guarantee": "remove the line: records are copied exactly once; if it said at_least_once, let a cycle of"
     " the release before end well first",
     **{
@@ -95,12 +83,11 @@ LEFT: dict[str, str] = {
             "transaction.ms": "a lane commits after ten seconds, or two thirds of twinlog.transaction.timeout.ms",
         }.items()
     },
-    "twinlog.transform.rules.NAME.commit.key": "remove the line; who has the hash.key of hashed fields can verify them",
 }
 """What to do instead of a setting that left twinlog, by the key as it was declared."""
 
 
 def is_named(name: str) -> bool:
-    """Say whether this is a key of a tier or of a record rule, whatever its name."""
+    """Say whether this is a key of a tier, whatever its name."""
     declared = declared_name(name)
     return declared != name and declared in KEYS

@@ -269,10 +269,6 @@ class FlowSettings:
         named = [tier for tier in self.tiers if tier.name and tier.topics.accepts(topic)]
         return min(named, key=lambda tier: tier.rpo_seconds, default=self.tiers[0])
 
-    def chain_of(self, topic: str, remote_topic: str) -> Chain:
-        """Return what is made of the records of a topic; rules never read heartbeats."""
-        return self.transforms.of(topic, remote_topic, opaque=self.policy.is_heartbeats_topic(topic))
-
     def follows_group(self, group: str) -> bool:
         """Say whether the positions of a group are passed on: those of a drill's clones never are."""
         return self.groups.accepts(group) and not is_drilled(group)

@@ -160,13 +160,6 @@ def export_tails(world: World) -> Outcome:
     if not found.tails:
         return skipped(f"nothing was found on {flow.source.alias} alone")
     topics = sorted({it.topic for it in found.tails})
-    read = [it for it in topics if _contents_read(flow, it)]
-    if read:
-        return failed(
-            f"{', '.join(read)}: {flow.target.alias} holds these topics through record rules, and what"
-            f" {flow.source.alias} alone has would be written there as it is; to have it so, run this with a file"
-            " without them"
-        )
     export.ensure_topics(
         flow, world.clusters.target, ((topic, found.partition_counts[topic]) for topic in topics)
     )
@@ -175,12 +168,6 @@ def export_tails(world: World) -> Outcome:
     earlier = f", {before:,} before" if before else ""
     outcome = done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
     return learned(outcome, replace(world.found, exported=exported.notes))
-
-
-def _contents_read(flow: FlowSettings, topic: str) -> bool:
-    """Say whether the flow masks, hashes or changes records of a topic: then none is exported as it is."""
-    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
-    return flow.chain_of(topic, remote).reads_contents
 
 
 def look_export(world: World) -> str:
