@@ -141,7 +141,6 @@ ANSWERS = (
     ),
     Answer(["topics offsets"], "lifecycle.positions:CopyPositions"),
     Answer(["topics offsets --to"], "lifecycle.alter:AlterResult", more=DRY_RUN),
-    Answer(["topics quarantine"], "quarantine.read:Quarantined", "records", FLOW),
     Answer(["topics rebuild"], "lifecycle.rebuild:RebuildResult"),
     Answer(["topics rebuild --dry-run"], "lifecycle.rebuild_plan:RebuildPlan"),
     Answer(["topics forget"], "lifecycle.forget:ForgetResult"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.header import HEADER_BYTES
@@ -58,8 +58,7 @@ def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
     Raises FormatError if its key and headers alone are too large.
     """
     key, value, headers = key_value_headers(memoryview(record.rest))
-    place = Origin(record.topic, record.topic_id, record.partition, record.offset)
-    origin = _origin(place, record.timestamp_ms, record.reason)
+    origin = _origin(record)
     whole = record_rest(key, value, (*headers, *origin))
     if len(whole) + _ROOM <= max_message_bytes:
         yield whole
@@ -80,53 +79,6 @@ def parts(record: Captured, max_message_bytes: int) -> Iterator[memoryview]:
         yield record_rest(key if first else None, piece, (*(headers if first else ()), *origin, part))
 
 
-class Origin(NamedTuple):
-    """Where a record that was written aside comes from: an upstream offset of a topic's incarnation."""
-
-    topic: str
-    topic_id: str
-    partition: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A record of the quarantine topic: all of a record that was written aside, or part `number` of `count`.
-
-    `size` are the bytes of its key and value.
-    """
-
-    origin: Origin
-    timestamp_ms: int
-    reason: str
-    number: int
-    count: int
-    size: int
-
-
-def read_part(rest: memoryview) -> Part:
-    """Read a record that `batches` has written.  Raises FormatError for another one."""
-    key, value, headers = key_value_headers(rest)
-    split = bool(headers) and headers[-1][0] == _PART
-    numbers = (headers[-1][1] or b"") if split else b"1/1"
-    origin = (headers[:-1] if split else headers)[-len(_ORIGIN) :]
-    topic, topic_id, partition, offset, timestamp, reason = (
-        [(content or b"").decode("utf-8", "backslashreplace") for _, content in origin]
-        if tuple(name for name, _ in origin) == _ORIGIN
-        else [""] * len(_ORIGIN)
-    )
-    try:
-        number, count = map(int, numbers.split(b"/"))
-        place = Origin(topic, topic_id, int(partition), int(offset))
-        return Part(place, int(timestamp), reason, number, count, len(key or b"") + len(value or b""))
-    except ValueError:
-        raise FormatError(
-            "a record of the quarantine does not say where it comes from",
-            hint="find out who else writes to that topic",
-            code="quarantine",
-        ) from None
-
-
 def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) -> Iterator[Outgoing]:
     """Build a batch for each record, or for each part of a split record, in order."""
     for record in records:
@@ -134,6 +86,6 @@ def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) ->
             yield Outgoing.built(build_batch([Record(0, now_ms, rest)], 0), ((0, 1),))
 
 
-def _origin(place: Origin, timestamp_ms: int, reason: str) -> Headers:
-    values = (*place, timestamp_ms, reason)
+def _origin(it: Captured) -> Headers:
+    values = (it.topic, it.topic_id, it.partition, it.offset, it.timestamp_ms, it.reason)
     return tuple((name, str(value).encode()) for name, value in zip(_ORIGIN, values, strict=True))

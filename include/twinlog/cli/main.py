@@ -44,7 +44,6 @@ from twinlog.cli.replication.forget import forget
 from twinlog.cli.replication.gap import gaps
 from twinlog.cli.replication.offsets import offsets
 from twinlog.cli.replication.pause import pause, resume
-from twinlog.cli.replication.quarantine import quarantine
 from twinlog.cli.replication.rebuild import rebuild
 from twinlog.cli.replication.run import run
 from twinlog.config.flow.load import LENIENT, STRICT
@@ -129,7 +128,6 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
             forget=forget,
             offsets=offsets,
             gaps=gaps,
-            quarantine=quarantine,
         ),
     },
     "Look, plan and prove": {
@@ -201,7 +199,7 @@ OLDER: Mapping[str, str] = {
     "waiver add": "accept",
     "waiver list": "accept",
     "waiver remove": "accept --withdraw",
-    "quarantine list": "topics quarantine",
+    "quarantine list": "topics gaps",
     "schemas plan": "metadata schemas",
     "schemas apply": "metadata schemas --execute",
     "recovery history": "recovery status",

@@ -1,1 +1,0 @@
-"""List what was written aside, and skip damaged batches."""
