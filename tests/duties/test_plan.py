@@ -42,7 +42,7 @@ class TestTurnedOff:
             DutyName.AUDIT: 30.0,
             DutyName.ALARMS: 60.0,
         } == every(flow)
-        assert ["quotas", "scram_users", "schemas"] == [it.name for it in turned_off(flow)]
+        assert ["quotas", "schemas"] == [it.name for it in turned_off(flow)]
 
     def test_each_is_turned_off_by_its_key(self, flow) -> None:
         """And the report says by which."""

@@ -141,7 +141,6 @@ class TestMetadata:
             "topic_configs": DutyState.FAILED,
             "topic_acls": DutyState.FAILED,
             "quotas": DutyState.OFF,
-            "scram_users": DutyState.OFF,
             "schemas": DutyState.OFF,
             "audit": DutyState.FAILED,
             "alarms": DutyState.OFF,

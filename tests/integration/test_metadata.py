@@ -254,7 +254,6 @@ def _in_the_way(result: sync_topics.SyncTopicsResult) -> Any:
 
 FULL = {
     "twinlog__sync__quotas__enabled": "true",
-    "twinlog__scram__users": "made-up=${env:PATH}",
     "emit__checkpoints__enabled": "true",
     "emit__offset-syncs__enabled": "true",
     "sync__group__offsets__enabled": "true",
@@ -271,7 +270,6 @@ def test_the_documented_rights_are_enough(pair: Pair, staged: Callable[..., Stag
     assert [] == all_else(pair, stage)
     own = pair.admin.target.topic_configs([stage.remote]).require()[stage.remote]
     assert "2000000" == own["max.message.bytes"].value
-    assert "made-up" in pair.admin.target.describe_scram_users()
 
 
 @pytest.mark.long
@@ -279,7 +277,7 @@ def test_none_of_the_documented_rights_can_be_left_out(pair: Pair, staged: Calla
     """Without any single one of them something is refused; but for those that the page calls optional."""
     idle = []
     for number in itertools.count():
-        stage = staged(**FULL | {"twinlog__scram__users": f"user{number}=${{env:PATH}}"})
+        stage = staged(**FULL)
         give_the_source_something_to_sync(pair, stage)
         wanted = [it for it in least(stage) if it.why not in GIVEN_OTHERWISE]
         if number == len(wanted):
@@ -419,40 +417,9 @@ def logs_in(cluster: EmbeddedKafka, user: str, password: str) -> bool:
         return False
 
 
-def test_a_secret_changed_in_its_store_is_the_one_that_logs_in(
-    pair: Pair, staged: Callable[..., Stage], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """The next plan says so and has neither secret, nor has the ledger; after it is applied nothing is left to do."""
-    user, store = f"user-{uuid.uuid4().hex[:5]}", tmp_path / "users"
-    first, second = uuid.uuid4().hex, uuid.uuid4().hex
-    store.write_text(f"it={first}\n")
-    stage = staged(twinlog__scram__users=f"{user}=${{file:{store}:it}}", sync__topic__acls__enabled="false")
-    allow(pair, least(stage))
-    cycle(stage.flow)
-    config = ("--config", str(stage.config))
-    assert 0 == say(capsys, "apply", *config)[0]
-    assert (True, False) == (logs_in(pair.b, user, first), logs_in(pair.b, user, second))
-    assert [] == say(capsys, "plan", *config)[1]["changes"]
-
-    store.write_text(f"it={second}\n")
-    saved = tmp_path / "plan.json"
-    _, document = say(capsys, "plan", *config, "--save", str(saved))
-    assert [(f"user {user}", "4096 iterations", "4096 iterations, the secret declared now")] == [
-        (it["resource"], it["from"], it["to"]) for it in document["changes"]
-    ]
-    code, document = say(capsys, "apply", *config, "--plan", str(saved))
-    assert (0, True) == (code, document["complete"])
-    assert (False, True) == (logs_in(pair.b, user, first), logs_in(pair.b, user, second))
-    assert [] == say(capsys, "plan", *config)[1]["changes"]
-    ledger = pair.admin.target.latest(stage.flow.ledger_topic)
-    kept = b"".join(it or b"" for it in ledger.values()).decode() + saved.read_text()
-    assert (False, False) == (first in kept, second in kept)
-
-
 def test_missing_rights_are_named_item_by_item(pair: Pair, staged: Callable[..., Stage]) -> None:
     """Without ALTER on the cluster and ALTER_CONFIGS on the copies the rest is synced all the same."""
-    user = f"user-{uuid.uuid4().hex[:5]}"
-    stage = staged("poor", **FULL | {"twinlog__scram__users": f"{user}=${{env:PATH}}"})
+    stage = staged("poor", **FULL)
     give_the_source_something_to_sync(pair, stage)
     rights = least(stage)
     allow(pair, rights, "User:poor")
@@ -471,7 +438,6 @@ def test_missing_rights_are_named_item_by_item(pair: Pair, staged: Callable[...,
     hints = {it.name: it.hint for it in result.refused}
     assert f"grant ALTER_CONFIGS on topic {stage.remote}" == hints[f"topic {stage.remote}: segment.ms"]
     assert "grant ALTER on the cluster" == hints[f"topic {stage.remote}: User:jo READ"]
-    assert "grant ALTER on the cluster" == hints[f"user {user}: SCRAM-SHA-512"]
     assert [f"user {stage.topic}"] == [
         it.row.resource for it in result.applied if stage.topic in it.row.resource
     ]

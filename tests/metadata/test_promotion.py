@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential
-from twinlog.config.file.providers import Secret
-from twinlog.config.flow.metadata import DeclaredUser, Profile
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
+from twinlog.config.flow.metadata import Profile
 from twinlog.formats.ledger.recovery import PromotionPlan
 from twinlog.metadata import apply_plan
 from twinlog.metadata.plan_file import plan_document
-from twinlog.metadata.values import AclChange, ConfigChange, MetadataPlan, QuotaChange, ScramChange
+from twinlog.metadata.values import AclChange, ConfigChange, MetadataPlan, QuotaChange
 from twinlog.state.ledger import Ledger
 
 COPY = AclBinding("TOPIC", "LITERAL", "A.orders", "User:jo", "*", "WRITE", "ALLOW")
@@ -57,18 +56,14 @@ def test_another_flows_plan_does_not_fit(flow):
         assert ((), 1) == (found.plan.changes, len(found.outdated))
 
 
-def test_quotas_and_users_fit_only_if_the_flow_could_bring_them(flow):
-    """Quotas if they are synced, and nobody else set the one that is there; users as they are declared."""
+def test_quotas_fit_only_if_the_flow_could_bring_them(flow):
+    """If they are synced, and nobody else set the one that is there."""
     target = FakeCluster("B")
     entity = QuotaEntity.of({"user": "jo"})
     target.quotas = {entity: {"consumer_byte_rate": 5.0}}
     new = QuotaChange(entity, "producer_byte_rate", None, 1.0)
     foreign = QuotaChange(entity, "consumer_byte_rate", 5.0, 1.0)
-    declared, admin = (
-        ScramChange(name, ScramCredential("SCRAM-SHA-512", 4096), None) for name in ("jo", "admin")
-    )
-    user = DeclaredUser("jo", Secret("x"), "SCRAM-SHA-512", 4096)
-    syncs = replace(flow, metadata=replace(flow.metadata, quotas=True, scram_users=(user,)))
-    ledger = kept(flow, target, new, foreign, declared, admin)
-    assert (new, declared) == apply_plan.fitting(syncs, ledger, target).plan.changes
+    syncs = replace(flow, metadata=replace(flow.metadata, quotas=True))
+    ledger = kept(flow, target, new, foreign)
+    assert (new,) == apply_plan.fitting(syncs, ledger, target).plan.changes
     assert () == apply_plan.fitting(flow, ledger, target).plan.changes

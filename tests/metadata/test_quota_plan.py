@@ -2,7 +2,7 @@
 
 from twinlog.cluster.admin.access_values import QuotaEntity
 from twinlog.formats.ledger.metadata import QuotasSet
-from twinlog.metadata.scram_plan import plan_quotas
+from twinlog.metadata.quota_plan import plan_quotas
 from twinlog.metadata.values import AgreedQuota, QuotaChange
 
 JO = QuotaEntity.of({"user": "jo"})

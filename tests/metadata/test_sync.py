@@ -4,12 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from fake_cluster import FakeCluster
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
-from twinlog.cluster.api import Clusters
-from twinlog.config.file.providers import Secret
-from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings, Profile
+from twinlog.config.flow.metadata import MetadataSettings, Profile
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, UsageError
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.lifecycle import sync_topics
@@ -27,7 +24,7 @@ def everything(flow, clusters, source, target):
     """A->B with one topic copied, and something of each kind to sync."""
     flow = replace(
         flow,
-        metadata=MetadataSettings(quotas=True, scram_users=(DeclaredUser("jo", Secret("pw")),)),
+        metadata=MetadataSettings(quotas=True),
     )
     source.add_topic("orders", configs={"retention.ms": "5"})
     sync_topics.run(flow, clusters)
@@ -51,7 +48,6 @@ ALL_ROWS = [
     ("topic A.orders", "User:eve READ", "DENY"),
     ("topic A.orders", "User:jo READ", "ALLOW"),
     ("user jo", "producer_byte_rate", "5"),
-    ("user jo", "SCRAM-SHA-512", "4096 iterations"),
 ]
 
 
@@ -64,11 +60,7 @@ def test_a_plan_changes_nothing_and_a_run_makes_exactly_it(everything, clusters,
     assert result.complete
     assert plan.changes == result.applied
     assert {"retention.ms": "6", "cleanup.policy": "compact"} == target.topics["A.orders"].configs
-    assert ({JO: {"producer_byte_rate": 5.0}}, {"jo": {"SCRAM-SHA-512": 4096}}) == (
-        target.quotas,
-        target.scram,
-    )
-    assert "pw" == target.passwords["jo"]
+    assert {JO: {"producer_byte_rate": 5.0}} == target.quotas
     again = sync.run(everything, clusters)
     assert ((), (), ()) == (again.applied, again.refused, again.drift)
 
@@ -325,101 +317,3 @@ def test_spaces_are_no_edit(everything, clusters):
     """A pretty-printer may have been at the file."""
     text = json.dumps(json.loads(saved_text(everything, clusters)), indent=4, sort_keys=True)
     assert apply_text(everything, clusters, text).complete
-
-
-def with_password(flow, password):
-    return replace(
-        flow,
-        metadata=replace(flow.metadata, scram_users=(DeclaredUser("jo", Secret(password)),)),
-    )
-
-
-def test_a_secret_changed_in_its_store_is_given_to_the_target_once(everything, clusters, target):
-    """The row says so; neither the plan nor the ledger has the secret."""
-    assert sync.run(everything, clusters).complete
-    rotated = with_password(everything, "changed-pw")
-    text = saved_text(rotated, clusters)
-    renewal = ("user jo", "SCRAM-SHA-512", "4096 iterations, the secret declared now")
-    assert [renewal] == rows(parse_plan(text, "plan.json").changes)
-    assert apply_text(rotated, clusters, text).complete
-    assert "changed-pw" == target.passwords["jo"]
-    assert () == sync.run(rotated, clusters).applied
-    ledger = target.topics[everything.ledger_topic].logs[0].records
-    assert not any(b"changed-pw" in (it.value or b"") for it in ledger)
-    assert "changed-pw" not in text
-
-
-def test_a_renewal_that_a_sync_made_meanwhile_is_no_drift(everything, clusters, target):
-    """It is made once more: the same secret."""
-    sync.run(everything, clusters)
-    rotated = with_password(everything, "changed-pw")
-    text = saved_text(rotated, clusters)
-    sync.run(rotated, clusters)
-    assert apply_text(rotated, clusters, text).complete
-
-
-def test_a_user_who_is_no_longer_declared_gets_no_credential(everything, clusters, target):
-    """The secret is looked up when the plan is applied."""
-    text = saved_text(everything, clusters)
-    plan = parse_plan(text, "plan.json")
-    gone = replace(everything, metadata=replace(everything.metadata, scram_users=()))
-    with pytest.raises(TerminalError, match="SCRAM-SHA-512 would not be set to 4096 iterations any more"):
-        apply_plan.run(gone, clusters, plan)
-    assert {} == target.scram
-
-
-def test_a_topic_made_anew_takes_nothing_off_its_copy(everything, clusters, source, target):
-    """It has its defaults: followed, the only copy of the earlier records would expire.  Rights go on."""
-    sync.run(everything, clusters)
-    del source.topics["orders"]
-    source.add_topic("orders")
-    source.acls = set(source.acls) - {
-        AclBinding("TOPIC", "LITERAL", "orders", "User:eve", "*", "READ", "DENY")
-    }
-    result = sync.run(everything, clusters)
-    assert {"retention.ms": "6", "cleanup.policy": "compact"} == target.topics["A.orders"].configs
-    assert [("configs of A.orders", "recreated")] == [(it.name, it.code) for it in result.refused]
-    assert [("topic A.orders", "User:eve READ", None)] == rows(result.applied)
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_a_topic_made_anew_while_it_is_read_counts_as_made_anew(
-    everything, clusters, source, target, monkeypatch, side
-):
-    """Its configs are of another life than the ids seen before: nothing is changed by them, on either side."""
-    sync.run(everything, clusters)
-    cluster, name = {"source": (source, "orders"), "target": (target, "A.orders")}[side]
-    configs = cluster.topic_configs
-
-    def made_anew(names):
-        cluster.topics.pop(name)
-        cluster.add_topic(name)
-        return configs(names)
-
-    monkeypatch.setattr(cluster, "topic_configs", made_anew)
-    source.topics["orders"].configs |= {"retention.ms": "7"}
-    plan = sync.make_plan(everything, clusters)
-    assert ([], ["recreated"]) == (rows(plan.changes), [it.code for it in plan.refused])
-
-
-def test_a_copy_made_anew_keeps_what_it_was_given(everything, clusters, target):
-    """Whoever made it meant something by it."""
-    sync.run(everything, clusters)
-    del target.topics["A.orders"]
-    target.add_topic("A.orders", configs={"retention.ms": "6"})
-    result = sync.run(everything, clusters)
-    assert {"retention.ms": "6"} == target.topics["A.orders"].configs
-    assert [("configs of A.orders", "recreated")] == [(it.name, it.code) for it in result.refused]
-
-
-def test_another_cluster_under_the_address_of_the_source_changes_nothing(everything, clusters, target):
-    """An empty primary took nothing back: it never had anything."""
-    sync.run(everything, clusters)
-    before = dict(target.topics["A.orders"].configs), set(target.acls), target.describe_quotas()
-    other = FakeCluster("A", cluster_id="another")
-    other.add_topic("orders")
-    other.acls = {AclBinding("GROUP", "LITERAL", "g", "User:jo", "*", "READ", "ALLOW")}
-    result = sync.run(everything, Clusters(other, target))
-    assert before == (target.topics["A.orders"].configs, target.acls, target.describe_quotas())
-    assert ([], ["source-changed"]) == ([*result.applied], [it.code for it in result.refused])
-    assert "its id was cluster-A and is another" in result.refused[0].message

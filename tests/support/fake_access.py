@@ -1,4 +1,4 @@
-"""ACLs, quotas and SCRAM users of the cluster in memory.
+"""ACLs and quotas of the cluster in memory.
 
 `acls` None: it has no authorizer.  ACLs bind nobody, as if twinlog's user were a super user, unless the cluster is
 `open_to_everybody`: then it has allow.everyone.if.no.acl.found=true, and they bind that user.
@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
-from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas
 from twinlog.cluster.admin.quotas import QuotaItem
 from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TwinlogError
@@ -24,8 +24,6 @@ class FakeAccess:
         self.acls: set[AclBinding] | None = set()
         self.open_to_everybody = False
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self.scram: dict[str, dict[str, int]] = {}
-        self.passwords: dict[str, str] = {}
         self._denied: dict[tuple[str, object], TwinlogError] = {}
 
     def deny(self, verb: str, item: object, error: TwinlogError) -> None:
@@ -85,24 +83,6 @@ class FakeAccess:
             else:
                 own[key] = value
         return Answers({item: None for item in items if item not in refused}, refused)
-
-    def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
-        """Return users and their mechanisms."""
-        self._stop("describe_scram_users")
-        return {
-            name: tuple(sorted(ScramCredential(*it) for it in mechanisms.items()))
-            for name, mechanisms in self.scram.items()
-        }
-
-    def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
-        """Give users credentials."""
-        refused = self._refused("upsert_scram_users", [user.name for user in users])
-        for user in users:
-            if user.name not in refused:
-                own = self.scram.setdefault(user.name, {})
-                own[user.credential.mechanism] = user.credential.iterations
-                self.passwords[user.name] = user.password.reveal()
-        return Answers({user.name: None for user in users if user.name not in refused}, refused)
 
     def _stop(self, verb: str) -> None:
         if (verb, "") in self._denied:

@@ -138,7 +138,7 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
         "translate": translate,
         "audit": audit,
         "metadata": _group(
-            "Topic configs, ACLs, quotas, SCRAM users and schemas of a flow, brought to its target.",
+            "Topic configs, ACLs, quotas and schemas of a flow, brought to its target.",
             plan=metadata.plan,
             apply=metadata.apply,
             schemas=schemas,

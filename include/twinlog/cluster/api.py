@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential, ScramUser
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas
 from twinlog.cluster.admin.groups import (
     CommittedOffset,
     ConnectWorkers,
@@ -68,9 +68,6 @@ class ClusterReader(Protocol):
 
     def describe_quotas(self) -> Quotas:
         """Return every client quota."""
-
-    def describe_scram_users(self) -> Mapping[str, tuple[ScramCredential, ...]]:
-        """Return every user with SCRAM credentials, and their mechanisms; secrets cannot be read back."""
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Answers[TopicPartition, PartitionOffsets]:
         """Return log start, stable end and end of many partitions in three requests a broker."""
@@ -198,9 +195,6 @@ class Cluster(ClusterReader, Protocol):
         self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
     ) -> Answers[tuple[QuotaEntity, str], None]:
         """Set client quotas, or remove them (None); answers by (entity, key), each by itself."""
-
-    def upsert_scram_users(self, users: Sequence[ScramUser]) -> Answers[str, None]:
-        """Give users SCRAM credentials, by user name."""
 
 
 @dataclass(frozen=True, slots=True)

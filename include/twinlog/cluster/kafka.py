@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from twinlog.cluster import offsets as log_offsets
 from twinlog.cluster import prints
 from twinlog.cluster import records as record_io
-from twinlog.cluster.admin import acls, configs, group_offsets, quotas, scram
+from twinlog.cluster.admin import acls, configs, group_offsets, quotas
 from twinlog.cluster.admin import groups as group_admin
 from twinlog.cluster.admin import open_transactions as transactions
 from twinlog.cluster.admin import topics as topic_admin
@@ -133,8 +133,6 @@ class KafkaCluster:
     delete_acls = _by_requests(acls.delete_acls)
     describe_quotas = _by_requests(quotas.describe_quotas)
     alter_quotas = _by_requests(quotas.alter_quotas)
-    describe_scram_users = _by_requests(scram.describe_scram_users)
-    upsert_scram_users = _by_requests(scram.upsert_scram_users)
 
     epoch_ends = _by_requests(log_epochs.epoch_ends)
     record_prints = _by_requests(prints.read_fingerprints)

@@ -27,7 +27,6 @@ class DutyName(StrEnum):
     TOPIC_CONFIGS = "topic_configs"
     TOPIC_ACLS = "topic_acls"
     QUOTAS = "quotas"
-    SCRAM_USERS = "scram_users"
     SCHEMAS = "schemas"
     AUDIT = "audit"
     ALARMS = "alarms"
@@ -37,7 +36,6 @@ SUBJECTS: Mapping[DutyName, Subject] = {
     DutyName.TOPIC_CONFIGS: Subject.CONFIGS,
     DutyName.TOPIC_ACLS: Subject.ACLS,
     DutyName.QUOTAS: Subject.QUOTAS,
-    DutyName.SCRAM_USERS: Subject.SCRAM,
 }
 """The duties that sync metadata."""
 
@@ -45,7 +43,6 @@ KEYS: Mapping[DutyName, str] = {
     DutyName.TOPIC_CONFIGS: "sync.topic.configs.enabled",
     DutyName.TOPIC_ACLS: "sync.topic.acls.enabled",
     DutyName.QUOTAS: "twinlog.sync.quotas.enabled",
-    DutyName.SCRAM_USERS: "twinlog.scram.users",
     DutyName.SCHEMAS: "twinlog.schemas.subjects",
     DutyName.AUDIT: "twinlog.audit.schedule",
     DutyName.ALARMS: "twinlog.alert.url",

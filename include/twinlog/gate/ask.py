@@ -123,7 +123,7 @@ def _with_source(
     schemas = metadata.differing_schemas(flow, clusters, seen.snapshot.discovery)
     pending = metadata.read(flow, clusters, facts.ledger)
     others = metadata.other_writers(flow, clusters.target)
-    watch.lap("plan rights, users, quotas and configs")
+    watch.lap("plan rights, quotas and configs")
     beside = Asked(
         True,
         read_disks(clusters.target).free_percent,

@@ -28,7 +28,6 @@ NOT_COMPARED = Unknown("it could not be compared")
 
 COLUMNS = {
     "pending_acls": ChangeKind.ACL,
-    "pending_users": ChangeKind.SCRAM_USER,
     "pending_quotas": ChangeKind.QUOTA,
     "drifting_configs": ChangeKind.TOPIC_CONFIG,
 }

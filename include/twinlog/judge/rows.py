@@ -39,7 +39,7 @@ class Asked:
     `moving` are the topics whose end offsets moved, or that have an open transaction, while the source was watched;
     `moving_lines` say who writes to them.  `schemas` differ, None if the flow copies none; `state_writers` may write to
     the flow's state, None if the target knows no rights.  `canary_seconds` are None if no canary was sent.  `metadata`
-    are the columns about rights, users, quotas and configs.
+    are the columns about rights, quotas and configs.
     """
 
     source_answers: bool

@@ -106,11 +106,6 @@ FLOW = (
         " ...` comes first",
     ),
     row(
-        "-FF- principal-parity: pending_users = 0",
-        "the declared users can log in on the target",
-        "see `twinlog metadata plan`, and apply it",
-    ),
-    row(
         "-ww- quota-parity: pending_quotas = 0",
         "clients have the quotas on the target that they have on the source",
         "see `twinlog metadata plan`, and apply it",
@@ -122,7 +117,7 @@ FLOW = (
     ),
     row(
         "-www metadata-known: metadata_unknown = 0",
-        "configs, rights, users and quotas of both clusters could be compared",
+        "configs, rights and quotas of both clusters could be compared",
         "see `twinlog metadata plan` for what was refused; without the source nothing of it is known",
     ),
     row(

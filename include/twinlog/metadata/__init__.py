@@ -1,1 +1,1 @@
-"""Topic configs, ACLs, quotas and SCRAM users: planned, applied, remembered."""
+"""Topic configs, ACLs and quotas: planned, applied, remembered."""

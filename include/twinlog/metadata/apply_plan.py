@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.clock import seconds_since
-from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas, ScramCredential
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigSource, ConfigValue
 from twinlog.config.flow.metadata import Profile
@@ -25,7 +25,6 @@ from twinlog.formats.ledger.recovery import PromotionPlan
 from twinlog.metadata import sync
 from twinlog.metadata.acl_plan import AclScope
 from twinlog.metadata.plan_file import SavedPlan, parse_plan, plan_document
-from twinlog.metadata.scram_plan import iterations
 from twinlog.metadata.sync import MetadataResult
 from twinlog.metadata.values import (
     AclChange,
@@ -33,7 +32,6 @@ from twinlog.metadata.values import (
     MetadataChange,
     MetadataPlan,
     QuotaChange,
-    ScramChange,
     quota_text,
 )
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
@@ -47,7 +45,6 @@ class Touched:
     configs: Mapping[str, Mapping[str, ConfigValue]]
     acls: frozenset[AclBinding]
     quotas: Quotas
-    users: Mapping[str, tuple[ScramCredential, ...]]
 
 
 def read_touched(changes: Collection[MetadataChange], target: ClusterReader) -> Touched:
@@ -57,7 +54,6 @@ def read_touched(changes: Collection[MetadataChange], target: ClusterReader) -> 
         target.topic_configs(sorted(topics)).found,
         frozenset(target.describe_acls()) if _has(changes, AclChange) else frozenset(),
         target.describe_quotas() if _has(changes, QuotaChange) else {},
-        target.describe_scram_users() if _has(changes, ScramChange) else {},
     )
 
 
@@ -76,12 +72,7 @@ def outdated(
             continue
         if there != row.before:
             yield f"{row.label} is {there or 'not set'} by now, not {row.before or 'unset'}"
-        elif (
-            fresh is not None
-            and change not in fresh
-            and not (isinstance(change, ScramChange) and change.renews)
-        ):
-            # A change that renews a secret is not in a fresh plan either if it was done meanwhile.
+        elif fresh is not None and change not in fresh:
             yield f"{row.label} would not be {row.action.value} to {row.after} any more"
 
 
@@ -95,9 +86,6 @@ def state_of(change: MetadataChange, now: Touched) -> str | None:
             return change.binding.permission if change.binding in now.acls else None
         case QuotaChange():
             return quota_text(now.quotas.get(change.entity, {}).get(change.key))
-        case ScramChange():
-            found = iterations(now.users, change.user, change.credential.mechanism)
-            return None if found is None else f"{found} iterations"
 
 
 def _has(changes: Iterable[MetadataChange], kind: type) -> bool:
@@ -266,10 +254,4 @@ def _beyond(scope: AclScope, ledger: Ledger, change: MetadataChange) -> str:
             set_by_us = {QuotaEntity.of(it.entity): it.quotas for it in ledger.metadata.quotas}
             once = set_by_us.get(change.entity, {}).get(change.key)
             ours = settings.quotas and change.before in {None, once}
-        case ScramChange():
-            wanted = change.user, change.credential
-            ours = any(
-                wanted == (it.name, ScramCredential(it.mechanism, it.iterations))
-                for it in settings.scram_users
-            )
     return "" if ours else f"{change.row.label}: the kept plan names it, and this flow makes no such change"

@@ -23,7 +23,6 @@ _READERS: Mapping[str, TypeAdapter[Any]] = {
     values.ChangeKind.TOPIC_CONFIG: TypeAdapter(values.ConfigChange),
     values.ChangeKind.ACL: TypeAdapter(values.AclChange),
     values.ChangeKind.QUOTA: TypeAdapter(values.QuotaChange),
-    values.ChangeKind.SCRAM_USER: TypeAdapter(values.ScramChange),
 }
 
 

@@ -14,7 +14,7 @@ from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.metadata.acl_plan import AclState, plan_acls
 from twinlog.metadata.config_plan import TopicConfigState, plan_topic_configs
 from twinlog.metadata.memory import another_source, copied_incarnations
-from twinlog.metadata.scram_plan import plan_quotas, plan_scram
+from twinlog.metadata.quota_plan import plan_quotas
 from twinlog.metadata.subjects import Subject
 from twinlog.metadata.values import ChangeKind, Part
 from twinlog.state.ledger import Ledger, why_not_own
@@ -51,14 +51,6 @@ def plan_parts(
         quotas = asking.both("quotas", lambda it: it.describe_quotas(), ChangeKind.QUOTA)
         if quotas is not None:
             yield plan_quotas(flow, *quotas, memory.quotas)
-    if Subject.SCRAM in subjects:
-        # The target alone tells whether declared users exist.
-        source = asking.ask("SCRAM users", clusters.source, lambda it: it.describe_scram_users(), None)
-        target = asking.ask(
-            "SCRAM users", clusters.target, lambda it: it.describe_scram_users(), ChangeKind.SCRAM_USER
-        )
-        if target is not None:
-            yield plan_scram(flow, source, target, memory.secrets)
     yield Part(refused=tuple(asking.refused), notes=tuple(asking.notes), unknown=tuple(asking.unknown))
 
 

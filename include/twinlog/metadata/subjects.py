@@ -14,17 +14,14 @@ class Subject(StrEnum):
     CONFIGS = "configs"
     ACLS = "acls"
     QUOTAS = "quotas"
-    SCRAM = "scram"
 
 
 def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
-    """Return what a flow syncs, by its settings; MM2 syncs neither quotas nor users."""
-    extended = flow.metadata.profile is not Profile.MM2
+    """Return what a flow syncs, by its settings; MM2 syncs no quotas."""
     chosen = {
         Subject.CONFIGS: flow.sync_topic_configs,
         Subject.ACLS: flow.sync_topic_acls,
-        Subject.QUOTAS: flow.metadata.quotas and extended,
-        Subject.SCRAM: bool(flow.metadata.scram_users) and extended,
+        Subject.QUOTAS: flow.metadata.quotas and flow.metadata.profile is not Profile.MM2,
     }
     return frozenset(subject for subject, is_on in chosen.items() if is_on)
 
@@ -32,8 +29,8 @@ def subjects_of(flow: FlowSettings) -> frozenset[Subject]:
 def intervals(flow: FlowSettings) -> dict[Subject, int]:
     """Return the seconds between two syncs of each subject that the flow syncs.
 
-    MM2 has an interval for configs and one for ACLs; quotas use the configs' interval, users the ACLs'.
+    MM2 has an interval for configs and one for ACLs; quotas use the configs'.
     """
     configs, acls = flow.sync_topic_configs_interval_seconds, flow.sync_topic_acls_interval_seconds
-    every = {Subject.CONFIGS: configs, Subject.QUOTAS: configs, Subject.ACLS: acls, Subject.SCRAM: acls}
+    every = {Subject.CONFIGS: configs, Subject.QUOTAS: configs, Subject.ACLS: acls}
     return {subject: every[subject] for subject in sorted(subjects_of(flow))}

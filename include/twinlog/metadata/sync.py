@@ -1,4 +1,4 @@
-"""Step `sync_metadata`: bring topic configs, ACLs, quotas and declared users of the source to the target.
+"""Step `sync_metadata`: bring topic configs, ACLs and quotas of the source to the target.
 
 `make_plan` reads both sides and lists changes.  `apply` makes exactly those, item by item, and remembers in the ledger
 what twinlog gave, so that it can later take back exactly that.  A refused change does not stop the rest.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from twinlog import clock
-from twinlog.cluster.admin.access_values import AclBinding, ScramUser
+from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import Answers
 from twinlog.config.flow.metadata import Profile
@@ -21,7 +21,6 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
 from twinlog.metadata.memory import after, intended_acls
 from twinlog.metadata.read import plan_parts
-from twinlog.metadata.scram_plan import given, undeclared
 from twinlog.metadata.subjects import Subject, subjects_of
 from twinlog.metadata.values import (
     AclChange,
@@ -30,7 +29,6 @@ from twinlog.metadata.values import (
     MetadataChange,
     MetadataPlan,
     QuotaChange,
-    ScramChange,
     change_document,
     join,
 )
@@ -106,11 +104,7 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
         change(flow, target, lambda it: Entries(intended_acls(it.metadata, plan.changes, now)))
     done, refused = make_changes(flow, plan.changes, target)
 
-    def outcome(ledger: Ledger) -> Entries:
-        known = after(ledger.metadata, plan.changes, set(done), plan.agreed, now)
-        return Entries([*known, *given(flow, done, now)], [*undeclared(flow, ledger.metadata.secrets)])
-
-    change(flow, target, outcome)
+    change(flow, target, lambda it: Entries([*after(it.metadata, plan.changes, set(done), plan.agreed, now)]))
     return MetadataResult(flow.name, plan.profile, done, (*plan.refused, *refused), plan.drift, plan.notes)
 
 
@@ -152,7 +146,6 @@ def make_changes(
     quotas = {(it.entity, it.key): it for it in changes if isinstance(it, QuotaChange)}
     errors |= _set(configs, target.alter_topic_configs)
     errors |= _set(quotas, target.alter_quotas)
-    errors |= _give_credentials(flow, target, [it for it in changes if isinstance(it, ScramChange)])
     return (
         tuple(change for change in changes if change not in errors),
         tuple(Refusal.of(change.row.label, errors[change]) for change in changes if change in errors),
@@ -188,26 +181,3 @@ def _set(
     for (owner, name), it in changes.items():
         wanted.setdefault(owner, {})[name] = it.after
     return {changes[item]: error for item, error in ask(wanted).refused.items()}
-
-
-def _give_credentials(flow: FlowSettings, target: Cluster, changes: Sequence[ScramChange]) -> Errors:
-    """Give users their declared credentials.
-
-    A plan carries no secret; a user of a saved plan may no longer be declared, and is then refused.
-    """
-    declared = {(it.name, it.mechanism): it.password for it in flow.metadata.scram_users}
-    known = [it for it in changes if (it.user, it.credential.mechanism) in declared]
-    lost = [it for it in changes if it not in known]
-    errors: dict[MetadataChange, TwinlogError] = {
-        it: ClusterRefused(
-            f"{it.user} is no longer in twinlog.scram.users with {it.credential.mechanism}",
-            hint="make a new plan",
-        )
-        for it in lost
-    }
-    for it in known:  # one user may get two mechanisms, and answers are by user
-        secret = declared[it.user, it.credential.mechanism]
-        answers = target.upsert_scram_users([ScramUser(it.user, it.credential, secret)])
-        if it.user in answers.refused:
-            errors[it] = answers.refused[it.user]
-    return errors

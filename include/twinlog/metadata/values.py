@@ -1,6 +1,6 @@
 """The changes that the metadata sync would make on the target: values, and how each is shown to people.  Pure.
 
-`config_plan`, `acl_plan`, `quota_plan` and `scram_plan` each make one `Part`; `sync` joins them.
+`config_plan`, `acl_plan` and `quota_plan` each make one `Part`; `sync` joins them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.config.flow.metadata import Profile
 from twinlog.jsonable import to_json
 from twinlog.topics.plan import Refusal
@@ -25,7 +25,6 @@ class ChangeKind(StrEnum):
     REPLICATION_FACTOR = "replication-factor"
     ACL = "acl"
     QUOTA = "quota"
-    SCRAM_USER = "scram-user"
 
 
 class Action(StrEnum):
@@ -108,28 +107,7 @@ class QuotaChange:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ScramChange:
-    """A credential that a declared user is to get; it never holds the secret itself.
-
-    `before` are the iterations of the present credential.  `renews` says that the iterations stay and only the secret
-    changes.
-    """
-
-    user: str
-    credential: ScramCredential
-    before: int | None
-    renews: bool = False
-
-    @property
-    def row(self) -> Row:
-        """Return its row for people."""
-        before = None if self.before is None else f"{self.before} iterations"
-        after = f"{self.credential.iterations} iterations{', the secret declared now' if self.renews else ''}"
-        return Row(ChangeKind.SCRAM_USER, f"user {self.user}", self.credential.mechanism, before, after)
-
-
-MetadataChange = ConfigChange | AclChange | QuotaChange | ScramChange
+MetadataChange = ConfigChange | AclChange | QuotaChange
 
 
 @dataclass(frozen=True, slots=True)

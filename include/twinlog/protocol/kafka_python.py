@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol import admin, consumer, metadata, producer
-from kafka.protocol.admin import acl, client_quotas, transactions, users
+from kafka.protocol.admin import acl, client_quotas, transactions
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.sasl import (
@@ -104,8 +104,6 @@ DESCRIBE_CLIENT_QUOTAS = Api(
     client_quotas.DescribeClientQuotasRequest, client_quotas.DescribeClientQuotasResponse, 1
 )
 ALTER_CLIENT_QUOTAS = Api(client_quotas.AlterClientQuotasRequest, client_quotas.AlterClientQuotasResponse, 1)
-DESCRIBE_SCRAM = Api(users.DescribeUserScramCredentialsRequest, users.DescribeUserScramCredentialsResponse, 0)
-ALTER_SCRAM = Api(users.AlterUserScramCredentialsRequest, users.AlterUserScramCredentialsResponse, 0)
 
 
 def assigned(block: bytes) -> list[tuple[str, int]]:

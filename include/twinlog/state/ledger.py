@@ -19,7 +19,7 @@ from twinlog.formats.ledger.accepted import Accepted, Shown, Waiver, accepted_of
 from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
-from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, ScramSecretSet, TopicConfigsSet
+from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger.records import (
@@ -60,7 +60,6 @@ class MetadataMemory:
     configs: tuple[TopicConfigsSet, ...] = ()
     acls: tuple[AclsAdded, ...] = ()
     quotas: tuple[QuotasSet, ...] = ()
-    secrets: tuple[ScramSecretSet, ...] = ()
     applied: Mapping[str, PlanApplied] = field(default_factory=dict)
 
 
@@ -307,7 +306,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             configs=every(TopicConfigsSet),
             acls=every(AclsAdded),
             quotas=every(QuotasSet),
-            secrets=every(ScramSecretSet),
             applied={it.digest: it for it in every(PlanApplied)},
         ),
         audits=every(PartitionAudit, "topic", "partition", "at_ms"),

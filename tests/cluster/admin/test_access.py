@@ -1,4 +1,4 @@
-"""ACLs, quotas, SCRAM users and topic configs, changed and read back on a real broker."""
+"""ACLs, quotas and topic configs, changed and read back on a real broker."""
 
 import uuid
 from collections.abc import Iterator
@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from lab import assert_soon
-from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, ScramCredential, ScramUser
+from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.session import rounds
 from twinlog.cluster.values import ConfigSource, NewTopic
-from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
@@ -106,22 +105,6 @@ def test_a_request_has_one_key_of_an_entity() -> None:
     assert [{one: {"x": 1.0}, other: {"x": None}}, {one: {"y": 2.0}}] == list(
         rounds({one: {"x": 1.0, "y": 2.0}, other: {"x": None}})
     )
-
-
-@pytest.mark.integration
-def test_scram_users_have_what_they_were_given(cluster: KafkaCluster) -> None:
-    """Both mechanisms; a second credential of one mechanism takes the place of the first."""
-    name = f"scram-{uuid.uuid4().hex[:6]}"
-    for credential in (
-        ScramCredential("SCRAM-SHA-512", 4096),
-        ScramCredential("SCRAM-SHA-256", 5000),
-        ScramCredential("SCRAM-SHA-512", 8192),
-    ):
-        cluster.upsert_scram_users([ScramUser(name, credential, Secret("pw, \u00fc"))]).require()
-    given = ScramCredential("SCRAM-SHA-256", 5000), ScramCredential("SCRAM-SHA-512", 8192)
-    assert_soon(given, lambda: cluster.describe_scram_users().get(name))
-    answers = cluster.upsert_scram_users([ScramUser(name, ScramCredential("SCRAM-SHA-256", 1), Secret("x"))])
-    assert "would not give user" in str(answers.refused[name])
 
 
 @pytest.mark.integration

@@ -9,8 +9,7 @@ from least_privilege import Grant, grants
 
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.permissions.needs import Kind, Names, Need, Resource, needs
-from twinlog.config.file.providers import Secret
-from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings
+from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -27,9 +26,8 @@ def everything_on() -> FlowSettings:
         ClusterSettings(alias, "nowhere:1", ConnectionSettings(alias, (("nowhere", 1),))) for alias in "AB"
     ]
     flow = FlowSettings(*ends, sync_group_offsets=True)
-    users = (DeclaredUser("alice", Secret("x")),)
     back = FlowSettings(ends[1], ends[0], enabled=False)
-    return replace(flow, reverse_heartbeats=back, metadata=MetadataSettings(quotas=True, scram_users=users))
+    return replace(flow, reverse_heartbeats=back, metadata=MetadataSettings(quotas=True))
 
 
 def table() -> str:

@@ -21,7 +21,7 @@ from twinlog.config.flow.copying import (
     RecreatedPolicy,
 )
 from twinlog.config.flow.load import load
-from twinlog.config.flow.metadata import DeclaredUser, MetadataSettings, Profile
+from twinlog.config.flow.metadata import MetadataSettings, Profile
 from twinlog.config.flow.metrics import Listen, MetricsSettings
 from twinlog.config.flow.settings import (
     Configuration,
@@ -225,15 +225,6 @@ EVERY_SETTING = {
     "twinlog.metadata.profile=mm2": ("metadata", MetadataSettings(profile=Profile.MM2)),
     "A->B.twinlog.metadata.approval=true": ("metadata", MetadataSettings(approval=True)),
     "twinlog.sync.quotas.enabled=true": ("metadata", MetadataSettings(quotas=True)),
-    "twinlog.scram.users=jo=x, ann:SCRAM-SHA-256:8192=a=b": (
-        "metadata",
-        MetadataSettings(
-            scram_users=(
-                DeclaredUser("jo", Secret("x")),
-                DeclaredUser("ann", Secret("a=b"), "SCRAM-SHA-256", 8192),
-            )
-        ),
-    ),
 }
 
 
@@ -350,33 +341,6 @@ def test_a_topic_belongs_to_the_strictest_tier_that_names_it(loaded: Loader) -> 
     assert ["b", "a", ""] == [flow.tier_of(topic).name for topic in ("orders", "others", "payments")]
 
 
-@pytest.mark.parametrize(
-    ("users", "words"),
-    [
-        ("jo", "names a user in no known form"),
-        ("jo:MD5=hunter2", "names a user in no known form"),
-        ("jo:SCRAM-SHA-512:10=hunter2", "jo has 10 iterations; Kafka takes 4096 or more"),
-        ("jo=hunter2,jo=hunter2", "names jo twice with SCRAM-SHA-512"),
-        ("jo=${env:NO_SUCH}", "the environment variable NO_SUCH is not set"),
-        ("ann=hunter2,jo=${env:EMPTY}", "jo has an empty password"),
-    ],
-)
-def test_a_badly_declared_user_is_named_with_its_line(loaded: Loader, users: str, words: str) -> None:
-    """And without its password."""
-    said = mistakes_of(loaded, f"{MINIMAL}twinlog.scram.users={users}", EMPTY="")
-    assert words in said
-    assert "mm2.properties:" in said
-    assert "hunter2" not in said
-
-
-def test_a_password_may_hold_what_separates_users(loaded: Loader) -> None:
-    """Users are told apart before references are replaced."""
-    text = MINIMAL + "twinlog.scram.users = jo=${env:JO}, ann=${env:ANN}"
-    flow = loaded(text, JO="a, b=c", ANN="${x}").flows["A->B"]
-    assert ["a, b=c", "${x}"] == [user.password.reveal() for user in flow.metadata.scram_users]
-    assert "a, b" not in repr(flow)
-
-
 def test_the_most_careful_policy_of_a_group_counts(loaded: Loader) -> None:
     """Of several lists that match."""
     lines = "policy=force\ntwinlog.group.sync.policy.never-rewind=a.*\ntwinlog.group.sync.policy.follow=.*b,c"
@@ -419,7 +383,7 @@ def test_every_setting_is_read_by_somebody() -> None:
         for it in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(it, ast.Attribute) and ("config" not in file.parts or _of_itself(it)):
                 read.add(it.attr)
-    kinds = {kind for kind, _, _ in keys_of(FlowSettings)} | {ClusterSettings, Configuration, DeclaredUser}
+    kinds = {kind for kind, _, _ in keys_of(FlowSettings)} | {ClusterSettings, Configuration}
     unread = {f"{kind.__name__}.{it.name}" for kind in kinds for it in fields(kind) if it.name not in read}
     assert {f"ClusterSettings.{name}" for name in READ_BY_NAME} >= unread
 

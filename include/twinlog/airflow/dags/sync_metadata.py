@@ -1,4 +1,4 @@
-"""The Dag of a flow that brings topic configs, ACLs, quotas, users and schemas of the source to the target.
+"""The Dag of a flow that brings topic configs, ACLs, quotas and schemas of the source to the target.
 
 With `twinlog.metadata.approval` a person approves each plan before it is applied.
 """

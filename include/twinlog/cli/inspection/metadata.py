@@ -1,4 +1,4 @@
-"""`twinlog metadata plan|apply`: topic configs, ACLs, quotas and SCRAM users of one flow."""
+"""`twinlog metadata plan|apply`: topic configs, ACLs and quotas of one flow."""
 
 from __future__ import annotations
 

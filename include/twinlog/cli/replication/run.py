@@ -64,7 +64,7 @@ def run(
     """Run a replication cycle here, or follow the source, without Airflow.
 
     Copies records, translates and commits the offsets of consumer groups, writes heartbeats, validates the copies and
-    reports. Its duties: topic configs, ACLs, quotas and users are synced, what is new is audited when
+    reports. Its duties: topic configs, ACLs and quotas are synced, what is new is audited when
     twinlog.audit.schedule says so, and an alarm goes to twinlog.alert.url. It runs no twinlog gate. Several that follow
     one flow: one leads, the others stand by.
 

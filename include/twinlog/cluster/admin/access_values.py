@@ -1,11 +1,9 @@
-"""Permissions and limits as plain frozen values: ACLs, client quotas and SCRAM credentials."""
+"""Permissions and limits as plain frozen values: ACLs and client quotas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-from twinlog.config.file.providers import Secret
+from dataclasses import dataclass
 
 ANY_NAME = "*"
 """The literal resource name that stands for every name (Kafka's ResourcePattern.WILDCARD_RESOURCE)."""
@@ -66,23 +64,3 @@ class QuotaEntity:
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 """Client quotas by entity and key (`producer_byte_rate`, bytes/s; `request_percentage`; ...)."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ScramCredential:
-    """A user's login by SCRAM: mechanism and iterations; the secret itself cannot be read back."""
-
-    mechanism: str
-    iterations: int
-
-    def __str__(self) -> str:
-        return f"{self.mechanism}, {self.iterations} iterations"
-
-
-@dataclass(frozen=True, slots=True)
-class ScramUser:
-    """A user to be given a credential."""
-
-    name: str
-    credential: ScramCredential
-    password: Secret = field(repr=False)

@@ -283,7 +283,7 @@ def _groups(flow: FlowSettings, names: Names) -> Iterator[Need]:
 
 
 def _cluster_wide(flow: FlowSettings) -> Iterator[Need]:
-    """Yield what the syncs of ACLs, quotas and users need: to read on the source, to change on the target."""
+    """Yield what the syncs of ACLs and quotas need: to read on the source, to change on the target."""
     cluster = Resource(Kind.CLUSTER)
     for wanted, read, seen, change, made in (
         (flow.sync_topic_acls, "DESCRIBE", "read the ACLs of topics", "ALTER", "sync the ACLs of topics"),
@@ -294,7 +294,6 @@ def _cluster_wide(flow: FlowSettings) -> Iterator[Need]:
             "ALTER_CONFIGS",
             "sync client quotas",
         ),
-        (flow.metadata.scram_users, "DESCRIBE", "list SCRAM users", "ALTER", "give SCRAM users logins"),
     ):
         if wanted:
             yield _need(flow.source.alias, cluster, read, seen, required=False)

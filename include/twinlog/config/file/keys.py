@@ -75,7 +75,7 @@ def declared_name(name: str) -> str:
 
 
 _SECRET = re.compile(
-    r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|scram\.users$|(?<!public)\.key$"
+    r"passw(or)?d|passphrase|secret|credential|jaas\.config|keystore\.key$|(?<!public)\.key$"
     r"|api\.?key|token$|token\.value|user\.info$|alert\.url$|hook\.(url|command)$",
     re.IGNORECASE,
 )

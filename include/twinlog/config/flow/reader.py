@@ -162,10 +162,6 @@ class Reader:
         found = self._properties.get(key)
         return found.text if found is not None else ""
 
-    def expand(self, value: Property) -> str:
-        """Replace the references in a part of a value.  Raises ConfigError if one cannot be resolved."""
-        return self._providers.expand(value).text
-
     def refuse(self, key: str, message: str, hint: str = "") -> None:
         """Keep a mistake in a value that can be parsed."""
         self.findings.error(self.origin(key), message, hint)

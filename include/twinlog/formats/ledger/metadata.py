@@ -57,19 +57,6 @@ class QuotasSet(LedgerEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class ScramSecretSet(LedgerEntry):
-    """The secret last given to a user's SCRAM credential, told by a salted, slow fingerprint of it (base64 both)."""
-
-    KIND = "scram-secret-set"
-    IDENTITY = ("user", "mechanism")
-    user: str
-    mechanism: str
-    salt: str
-    print: str
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class PlanApplied(LedgerEntry):
     """A saved metadata plan was applied; `digest` is that of its file, so that the plan is not applied twice."""
 
@@ -81,4 +68,4 @@ class PlanApplied(LedgerEntry):
     at_ms: int
 
 
-MetadataRecord = TopicConfigsSet | AclsAdded | QuotasSet | ScramSecretSet | PlanApplied
+MetadataRecord = TopicConfigsSet | AclsAdded | QuotasSet | PlanApplied

@@ -181,7 +181,8 @@ LedgerRecord = (
 
 _RECORDS: Mapping[str, type[LedgerRecord]] = {record.KIND: record for record in get_args(LedgerRecord)}
 LEFT_KINDS = {
-    "group-look": "where groups stood (`groups --at`); `twinlog translate --at` knows it from checkpoints"
+    "group-look": "where groups stood (`groups --at`); `twinlog translate --at` knows it from checkpoints",
+    "scram-secret-set": "fingerprints of `twinlog.scram.users`; give users their logins by kafka-configs",
 }
 """Kinds that earlier releases wrote and nothing reads any more: what they hold, and what to do instead."""
 

@@ -22,7 +22,7 @@ NO_STEP_MENDS = frozenset({
     *("nothing-copied-twice", "downstream-counted-once", "map-whole", "map-known", "map-not-beyond-progress"),
     *("progress-within-source", "progress-never-goes-back", "group-same-record", "group-not-ahead"),
     *("replication-factor", "min-insync-replicas", "retention-time", "retention-size", "record-size"),
-    *("cleanup-policy", "principal-parity"),
+    "cleanup-policy",
 })
 """Checks that neither copying, placing and proving nor a broker that comes back makes hold: they want a person."""
 
