@@ -19,13 +19,17 @@ Records = list[tuple[int, Rec]]
 
 @dataclass
 class ListLog:
-    """Records by their offsets, in batches of so many; what lies before `start` has expired."""
+    """Records by their offsets, in batches of so many; what lies before `start` has expired.
+
+    With `append_time` its topic stamps every record by itself.
+    """
 
     records: Records
     end: int = 1 << 60
     sizes: Sequence[int] = (3, 1, 7)
     start: int = 0
     codec: int = 0
+    append_time: int = 0
 
     def read(self, start: int) -> Iterator[Item]:
         if start < self.start:
@@ -36,7 +40,11 @@ class ListLog:
             size = self.sizes[turn % len(self.sizes)]
             part, at, turn = shown[at : at + size], at + size, turn + 1
             if part[-1][0] >= start:
-                yield Block.of(memoryview(_encoded(tuple(part), self.codec)))
+                raw = bytearray(_encoded(tuple(part), self.codec))
+                if self.append_time:
+                    raw[22] |= 8
+                    raw[35:43] = (self.append_time + turn).to_bytes(8, "big")
+                yield Block.of(memoryview(raw))
 
 
 @cache

@@ -26,7 +26,7 @@ from twinlog.batches.columns import Int64s
 from twinlog.observe.last_copies import LastCopies, segments
 from twinlog.observe.likeness import TIMESTAMP, alike, differences, leading
 from twinlog.observe.search import PROBE, Search, window
-from twinlog.observe.side import Log, Place, Side
+from twinlog.observe.side import NOTHING_BEHIND, Log, Place, Side
 from twinlog.observe.tally import Tally
 from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched, Skipped, Stretch
 
@@ -76,7 +76,7 @@ class _Walk:
         self.strays: list[Place] = []
         self.unmatched_since = carried.unmatched_since
         self.copies, self.tally = LastCopies(carried.open), Tally()
-        self.search, self.looked_far = Search(source, hints), 0
+        self.search, self.unmatched, self.looked_far = Search(source, hints), 0, 0
         self.last: tuple[int, bytes] | None = None
         self.ignored, self.compacted, self.now = 0, False, 0
 
@@ -169,7 +169,7 @@ class _Walk:
         self.tally.changed(upstream, downstream, differs)
         self.upstream, self.downstream = int(upstream[-1]) + 1, int(downstream[-1]) + 1
         self.copied_to, self.matched_to = max(self.copied_to, self.upstream), self.downstream
-        self.looked_far = 0
+        self.unmatched = self.looked_far = 0
 
     def _note_again(self, upstream: Int64s, downstream: Int64s) -> None:
         late = np.zeros(len(upstream), bool)
@@ -187,8 +187,8 @@ class _Walk:
         copy = window(self.target, self.downstream)
         ignored = self.ignored | (TIMESTAMP if copy[0].chunk.append_time else 0)
         found = self.search.near(copy, self.upstream, ignored)
-        if found is None and len(self.strays) >= self.looked_far:
-            self.looked_far = 2 * len(self.strays) + PROBE
+        if found is None and self.unmatched >= self.looked_far:
+            self.looked_far = 2 * self.unmatched + PROBE
             found = self.search.far(copy, self.upstream, ignored)
             weaker = None if found or self.ignored else self.search.weaker(copy, self.upstream, ignored)
             if weaker is not None:
@@ -197,6 +197,7 @@ class _Walk:
         if found is None and len(copy) < PROBE:
             return False
         behind = len(copy) if found is None else found.behind
+        self.unmatched += behind
         self.strays += copy[:behind]
         self.downstream = copy[behind].offset if behind < len(copy) else copy[-1].offset + 1
         if found is not None:
@@ -224,7 +225,8 @@ class _Walk:
             rows = (np.array([value], np.int64) for value in (ours.offset, stray.offset, differs & ~blind))
             self._take(*rows)
         self.downstream = behind
-        gone = self.source.lost_within(min(start, meeting), meeting) and not at_end
+        end = NOTHING_BEHIND if at_end else meeting
+        gone = self.source.lost_within(min(start, end), end)
         for stray in foreign:
             if gone or (self.compacted and _keyed(stray)):
                 self.tally.not_comparable += 1

@@ -53,7 +53,9 @@ class Search:
 
     def near(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
         """Look around the place in the source; of several candidates take the next one, else the last before it."""
-        return _first(self.source.around(upstream, AHEAD), _prints(copy, ignored), upstream, ignored)
+        probes = _prints(copy, ignored)
+        found = _first(self.source.around(upstream, AHEAD), probes, upstream, ignored)
+        return found if found is None or found.upstream >= upstream else self._earlier(found, probes, ignored)
 
     def far(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
         """Look where hints put the copy, then back, then on."""
@@ -61,8 +63,15 @@ class Search:
         for chunks in self._elsewhere(copy[0].offset, upstream):
             found = _first(chunks, probes, upstream, ignored)
             if found is not None:
-                return found
+                return self._earlier(found, probes, ignored)
         return None
+
+    def _earlier(self, found: Meeting, probes: Int64s, ignored: int) -> Meeting:
+        """Look right before a meeting for the records that had no counterpart: it may be the first that was read."""
+        if not found.behind:
+            return found
+        before = self._span(found.upstream - BACK, found.upstream)
+        return _first(before, probes[: found.behind], found.upstream, ignored) or found
 
     def weaker(self, copy: Sequence[Place], upstream: int, ignored: int) -> int | None:
         """Return fields without which at least half of the copy's next records are found nearby; None for none."""
