@@ -33,7 +33,6 @@ from twinlog.formats.mm2.connect_offset import partition_for
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lane.copy.range_state import PIECE_RUNS
 from twinlog.offset_sync.map_compaction import JOINED_RUNS
-from twinlog.offsets.segments import Extent
 from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS
 from twinlog.state.progress import read_packed
 
@@ -50,7 +49,7 @@ def pieces(partition: int, runs: int, runs_a_piece: int) -> Iterator[tuple[bytes
     step = RECORDS_A_RUN + 1
     for at in range(0, runs, runs_a_piece):
         first, count = at * step, min(runs_a_piece, runs - at)
-        draft = SegmentDraft.begin(first).extended([Extent(first, first, RECORDS_A_RUN)])
+        draft = SegmentDraft.begin(first).extended([0, first, RECORDS_A_RUN])
         tail = bytes([1, 1, RECORDS_A_RUN]) * (count - 1)
         head = SegmentDraft(first, 0, 0, count, draft.runs + tail)
         key = encode_map_key(MapKey("orders", "5ocRvdKDSTmBYqRHlBKdeQ", partition, first))

@@ -13,7 +13,7 @@ from batches import Rec, encode
 from twinlog.batches.codec import NAMES, NONE, ZSTD, compress
 from twinlog.batches.cutter import Cutter, recompressed
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.outgoing import Outgoing, Stretches
 
 CODECS = st.sampled_from(sorted(NAMES))
 BATCHES = st.lists(st.tuples(st.lists(RECORD, min_size=1, max_size=8), CODECS), min_size=1, max_size=6)
@@ -30,7 +30,7 @@ def packed(records: list[Rec], codec: int, base: int) -> bytearray:
 
 def outgoing(batch: bytearray) -> Outgoing:
     header = BatchHeader.read(batch)
-    return Outgoing(memoryview(batch), header, ((header.base_offset, header.record_count),))
+    return Outgoing(memoryview(batch), header, Stretches(header.base_offset, [0, 0, header.record_count]))
 
 
 @given(st.lists(RECORD, min_size=1, max_size=8), CODECS, CODECS.filter(bool), st.integers(0, 1 << 40))

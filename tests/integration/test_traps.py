@@ -30,7 +30,7 @@ from lab import (
     read,
 )
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.relabel import relabel
 from twinlog.cluster.api import open_clusters
 from twinlog.config.security.connection import ConnectionSettings
@@ -66,7 +66,7 @@ def writer(brokers: Brokers) -> Writer:
 def outgoing(*values: bytes) -> Outgoing:
     """A batch ready to be sent."""
     buffer = memoryview(encode([Rec(value, timestamp=NOW) for value in values]))
-    return Outgoing(buffer, BatchHeader.read(buffer), ((0, len(values)),))
+    return Outgoing(buffer, BatchHeader.read(buffer), Stretches(0, [0, 0, len(values)]))
 
 
 def raw_produce(

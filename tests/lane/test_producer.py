@@ -7,7 +7,7 @@ from fakes import DIE, LOSE, Appended, FakeTarget
 
 from batches import Rec, encode
 from twinlog.batches.header import BatchHeader
-from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import TRANSITIONS, LaneState, Writer
@@ -24,7 +24,7 @@ def outgoing(count: int = 3, first: int = 0) -> Outgoing:
     """A batch of `count` records from upstream offset `first`."""
     buffer = memoryview(encode([Rec(b"%d" % (first + n)) for n in range(count)]))
     header = BatchHeader.read(buffer)
-    return Outgoing(buffer, header, ((first, count),))
+    return Outgoing(buffer, header, Stretches(first, [0, 0, count]))
 
 
 def a_lane() -> tuple[FakeTarget, Lane]:

@@ -18,7 +18,6 @@ The blocks of all pieces with the same power are items of one array, and numpy m
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,6 +34,7 @@ from twinlog.batches.header import (
     LOG_OVERHEAD,
     BatchHeader,
 )
+from twinlog.batches.outgoing import Stretches
 from twinlog.errors import FormatError
 
 Int64s = Any
@@ -196,14 +196,13 @@ class Columns:
         for offset, timestamp, start, end in zip(*(it.tolist() for it in columns), strict=True):
             yield offset, timestamp, self.data[start:end]
 
-    def stretches(self, firsts: Int64s) -> list[tuple[tuple[int, int], ...]]:
-        """Fold the ascending upstream offsets of each piece that `firsts` begin into (first, length) stretches."""
+    def stretches(self, firsts: Int64s) -> Iterator[Stretches]:
+        """Fold the ascending upstream offsets of each piece that `firsts` begin."""
         breaks = np.flatnonzero(np.diff(self.offsets) != 1) + 1
         begins = np.union1d(firsts, breaks)
         lengths = np.diff(begins, append=len(self))
-        found = list(zip(self.offsets[begins].tolist(), lengths.tolist(), strict=True))
-        edges = np.append(np.searchsorted(begins, firsts), len(found)).tolist()
-        return [tuple(found[edge:next_edge]) for edge, next_edge in itertools.pairwise(edges)]
+        edges = np.append(np.searchsorted(begins, firsts), len(begins)).tolist()
+        return Stretches.cut(self.offsets[begins], lengths, edges)
 
 
 def headers(block: memoryview, starts: Sequence[int] | Int64s) -> Any:

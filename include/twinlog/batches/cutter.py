@@ -47,7 +47,7 @@ from twinlog.batches.merge import (
     single_record_batch,
     uncompressed,
 )
-from twinlog.batches.outgoing import Cut, Outgoing, Poison
+from twinlog.batches.outgoing import Cut, Outgoing, Poison, Stretches
 from twinlog.batches.plain.call import Limits
 from twinlog.batches.plain.take import as_it_is, is_hiding, take_plain
 from twinlog.batches.transform.apply import Transform
@@ -362,7 +362,7 @@ class Cutter:
             batch = single_record_batch(single, codec, self.max_message_bytes, block, came_in)
             offset = int(records.offsets[index])
             if len(batch) <= self.max_message_bytes:
-                done.outgoing.append(Outgoing.built(batch, ((offset, 1),), rewritten=True))
+                done.outgoing.append(Outgoing.built(batch, Stretches(offset, [0, 0, 1]), rewritten=True))
                 continue
             reason = (
                 f"a batch of this record alone has {len(batch)} bytes,"
@@ -409,7 +409,7 @@ def _recompress(done: Cut, codec: int) -> None:
         try:
             done.outgoing[number] = recompressed(batch, codec)
         except FormatError as error:
-            first, _ = batch.stretches[0]
+            first = batch.stretches.first
             del done.outgoing[number:]
             done.next_upstream = first
             done.poison = Poison(first, error.message, error.code)

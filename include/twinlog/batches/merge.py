@@ -19,7 +19,7 @@ from twinlog.batches.build import LARGEST_PREFIX, Arena, build_batches
 from twinlog.batches.codec import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress_hard, decompress
 from twinlog.batches.columns import Columns
 from twinlog.batches.header import HEADER_BYTES, BatchHeader, require_crc, write_header
-from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.record import Record, build_batch, read_records
 from twinlog.errors import FormatError
 
@@ -173,17 +173,16 @@ def _require_ascending(header: BatchHeader, offset: int, next_offset: int) -> No
         raise FormatError("offsets do not ascend", code="bad-record", offset=header.base_offset)
 
 
-def _stretches(records: Iterable[Record]) -> tuple[tuple[int, int], ...]:
-    """Fold ascending upstream offsets into (first, length) stretches."""
-    found: list[tuple[int, int]] = []
-    start = end = -1
+def _stretches(records: Sequence[Record]) -> Stretches:
+    """Fold ascending upstream offsets; as with the records, numpy would cost more for so few."""
+    end = records[0].offset
+    numbers = [0, 0, 0]
     for record in records:
         if record.offset != end:
-            if start >= 0:
-                found.append((start, end - start))
-            start = record.offset
+            numbers += (record.offset - end, 0, 0)
+        numbers[-1] += 1
         end = record.offset + 1
-    return (*found, (start, end - start))
+    return Stretches(records[0].offset, numbers)
 
 
 WHOLE: Final = np.zeros(1, np.int64)

@@ -21,7 +21,7 @@ from typing import Final
 
 from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.header import HEADER_BYTES
-from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.record import Headers, Record, build_batch, key_value_headers, record_rest
 from twinlog.errors import FormatError
 
@@ -83,7 +83,7 @@ def batches(records: Iterable[Captured], max_message_bytes: int, now_ms: int) ->
     """Build a batch for each record, or for each part of a split record, in order."""
     for record in records:
         for rest in parts(record, max_message_bytes):
-            yield Outgoing.built(build_batch([Record(0, now_ms, rest)], 0), ((0, 1),))
+            yield Outgoing.built(build_batch([Record(0, now_ms, rest)], 0), Stretches(0, [0, 0, 1]))
 
 
 def _origin(it: Captured) -> Headers:

@@ -64,7 +64,7 @@ def merge(block: bytearray, into: bytearray | None = None, *, position: int = 0,
 
 
 def made(outgoing: list[Outgoing]) -> Made:
-    return [(bytes(it.buffer), it.stretches) for it in outgoing]
+    return [(bytes(it.buffer), (*it.stretches,)) for it in outgoing]
 
 
 def by_numpy(block: bytes, position: int, end: int) -> Made:
@@ -78,7 +78,7 @@ def by_numpy(block: bytes, position: int, end: int) -> Made:
     found: Made = []
     for group, firsts in pieces(records, 8_000):
         built = build_batches(group, firsts, 0, Arena())
-        found += [(bytes(it), runs) for it, runs in zip(built, group.stretches(firsts), strict=True)]
+        found += [(bytes(it), (*runs,)) for it, runs in zip(built, group.stretches(firsts), strict=True)]
     return found
 
 
@@ -121,7 +121,7 @@ def test_in_place_one_record_a_batch_always_has_room() -> None:
     """What the kernel is for: many of them become one."""
     block = bytearray(b"".join(encode([Rec(b"v" * 100)], base_offset=n) for n in range(15)))
     merged = merge(block)
-    assert ([((0, 15),)], False) == ([it.stretches for it in merged.outgoing], merged.no_room)
+    assert ([((0, 15),)], False) == ([(*it.stretches,) for it in merged.outgoing], merged.no_room)
 
 
 @given(blocks(), st.data())

@@ -64,7 +64,7 @@ def test_records_that_grow_are_merged_in_other_memory() -> None:
     """Deltas of offsets and of times need more bytes than the headers give back: nothing is split for that."""
     block = block_of(*[TINY] * 9)
     done = take(block)
-    assert [((0, 450),)] == [it.stretches for it in done.outgoing]
+    assert [((0, 450),)] == [(*it.stretches,) for it in done.outgoing]
     assert done.outgoing[0].buffer.obj is not block.obj
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from twinlog.batches.codec import NONE
 from twinlog.batches.merge import COST
-from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.outgoing import Outgoing, Stretches
 
 _MOST_BATCHES: Final = 256
 _MOST_STRETCHES: Final = 4096
@@ -123,9 +123,11 @@ def _address(buffer: memoryview) -> int:
 
 
 def _outgoing(into: memoryview, batches: Any, stretches: Any) -> Iterator[Outgoing]:
-    found = stretches[: int(batches[:, 1].sum())].tolist()
-    at = first = 0
-    for size, count in batches.tolist():
-        runs = tuple((offset, length) for offset, length in found[first : first + count])
-        yield Outgoing.built(into[at : at + size], runs, rewritten=True)
-        at, first = at + size, first + count
+    if not len(batches):
+        return
+    edges = [0, *batches[:, 1].cumsum().tolist()]
+    offsets, lengths = stretches[: edges[-1]].T
+    at = 0
+    for size, its in zip(batches[:, 0].tolist(), Stretches.cut(offsets, lengths, edges), strict=True):
+        yield Outgoing.built(into[at : at + size], its, rewritten=True)
+        at += size

@@ -17,7 +17,7 @@ from twinlog.batches.header import (
 )
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.merge import merge_cost
-from twinlog.batches.outgoing import Cut, Outgoing
+from twinlog.batches.outgoing import Cut, Outgoing, Stretches
 from twinlog.batches.plain.call import Limits, Merged, merge_plain
 from twinlog.batches.plain.library import LIBRARY
 
@@ -93,7 +93,7 @@ def _merge(
 
 def as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
     """Return the clean batch at `start` as one to be sent unchanged."""
-    stretch = ((header.base_offset, header.record_count),)
+    stretch = Stretches(header.base_offset, [0, 0, header.record_count])
     return Outgoing(block[start : start + header.size], header, stretch)
 
 
@@ -118,7 +118,7 @@ def pass_on(block: memoryview, limits: Limits, aborted: AbortedTransactions | No
             break
         if merge_cost(header.codec, count, size) < limits.batch_cost:
             break
-        send(Outgoing(block[at : at + size], header, ((base, count),)))
+        send(Outgoing(block[at : at + size], header, Stretches(base, [0, 0, count])))
         at, position = at + size, base + count
         done.next_upstream, done.leader_epoch = position, header.leader_epoch
     return at

@@ -11,7 +11,7 @@ extents comes first, so that a truncated value cannot pass for a shorter segment
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from twinlog.errors import FormatError
 from twinlog.formats.mm2.kafka_struct import StructReader, int32, int64, string
 from twinlog.kafka_types import OfIncarnation
-from twinlog.offsets.segments import Column, Extent, MapSegment, SegmentTable
+from twinlog.offsets.segments import Column, MapSegment, SegmentTable
 
 __all__ = [
     "MapKey",
@@ -83,30 +83,37 @@ class SegmentDraft:
         """Begin a segment that has no extents yet."""
         return cls(first_upstream, first_upstream)
 
-    def extended(self, runs: Iterable[Extent]) -> SegmentDraft:
-        """Add extents behind the last.  Raises FormatError for one that is not behind it on either side."""
-        data = bytearray()
-        upstream, downstream, count = self.upstream, self.downstream, self.count
-        for run in runs:
-            if run.upstream < upstream or run.downstream < downstream or run.length < 1:
-                raise FormatError(f"offset map piece has {run} out of order", piece=self.first_upstream)
-            _write(data, run.upstream - upstream)
-            _write(data, run.downstream - downstream)
-            _write(data, run.length)
-            upstream, downstream, count = run.upstream_end, run.downstream_end, count + 1
-        return SegmentDraft(self.first_upstream, upstream, downstream, count, self.runs + data)
+    def extended(self, numbers: Sequence[int]) -> SegmentDraft:
+        """Add extents behind the last: three numbers for each, which are written as they are.
+
+        Raises FormatError for an extent that is not behind the one before it on either side, or is empty.
+        """
+        skipped, jumped, lengths = numbers[::3], numbers[1::3], numbers[2::3]
+        if min(numbers, default=0) < 0 or min(lengths, default=1) < 1:
+            raise FormatError("offset map piece has extents out of order", piece=self.first_upstream)
+        length = sum(lengths)
+        return SegmentDraft(
+            self.first_upstream,
+            self.upstream + sum(skipped) + length,
+            self.downstream + sum(jumped) + length,
+            self.count + len(lengths),
+            # The first extent tells how far away it is: its numbers may be large when all others are small.
+            self.runs + _written(numbers[:3]) + _written(numbers[3:]),
+        )
 
     def value(self, end_upstream: int) -> bytes:
         """Encode the value of the segment that covers upstream offsets up to `end_upstream`."""
-        head = bytearray([VERSION])
-        _write(head, end_upstream - self.first_upstream)
-        _write(head, self.count)
-        return bytes(head) + self.runs
+        return _VERSION_BYTE + _written([end_upstream - self.first_upstream, self.count]) + self.runs
 
 
 def encode_segment(piece: MapSegment) -> bytes:
     """Encode the value of a segment."""
-    return SegmentDraft.begin(piece.first_upstream).extended(piece.runs).value(piece.end_upstream)
+    upstream, downstream = piece.first_upstream, 0
+    numbers: list[int] = []
+    for run in piece.runs:
+        numbers += (run.upstream - upstream, run.downstream - downstream, run.length)
+        upstream, downstream = run.upstream_end, run.downstream_end
+    return SegmentDraft.begin(piece.first_upstream).extended(numbers).value(piece.end_upstream)
 
 
 def decode_segment(key: MapKey, value: bytes) -> MapSegment:
@@ -214,8 +221,14 @@ def _check_version(data: bytes, what: str) -> None:
         raise FormatError(f"{what} has version {data[0]}; only version {VERSION} is known", bytes=data.hex())
 
 
-def _write(data: bytearray, number: int) -> None:
-    while number > 0x7F:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
+def _written(numbers: Sequence[int]) -> bytes:
+    if max(numbers, default=0) <= 0x7F:
+        return bytes(numbers)
+    data = bytearray()
+    for number in numbers:
+        left = number
+        while left > 0x7F:
+            data.append(left & 0x7F | 0x80)
+            left >>= 7
+        data.append(left)
+    return bytes(data)

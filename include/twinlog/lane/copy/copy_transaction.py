@@ -44,7 +44,7 @@ QUARANTINE_PARTITION = 0
 _FULL_STRETCHES = 200_000
 """The number of stretches of offsets (Outgoing.stretches) at which a transaction is full, whatever its bytes.
 
-Each stretch becomes an extent of the map, 150 bytes until it is written.  Of tiny records with every second one
+Each stretch becomes an extent of the map, 24 bytes or more until it is written.  Of tiny records with every second one
 compacted away, each record is a stretch.
 """
 
@@ -328,7 +328,7 @@ class CopyTransaction:
         if refusal.outgoing is None or not batch_at_fault:
             copy.error = why
         else:
-            copy.stop_at(min(offsets, default=refusal.outgoing.stretches[0][0]), why)
+            copy.stop_at(min(offsets, default=refusal.outgoing.stretches.first), why)
 
 
 def _where(written: Written) -> tuple[TopicPartition, int]:

@@ -94,11 +94,11 @@ def poison(name: str, record: Poison) -> RangeError:
 def target_refused(name: str, remote_topic: str, refusal: Refused, offsets: list[int]) -> RangeError:
     """Make the error for a batch or topic that the target will never accept; `offsets` are at fault, where known."""
     if refusal.code == Code.CORRUPT_MESSAGE and refusal.outgoing is not None:
-        first = refusal.outgoing.stretches[0][0]
+        first = refusal.outgoing.stretches.first
         damage = "the batch does not fit its checksum: damaged in the source's log, or on the way"
         return RangeError("corrupt-batch", f"{name} at upstream offset {first}: {damage}")
     if refusal.code in REFUSED_RECORDS and refusal.outgoing is not None and not offsets:
-        offsets = [refusal.outgoing.stretches[0][0]]
+        offsets = [refusal.outgoing.stretches.first]
     where = f"{name} at upstream offset {offsets[0]}" if offsets else name
     why = f"{where}: {remote_topic} refused it: {refusal.message} ({code_name(refusal.code)})"
     if refusal.code == Code.INVALID_TIMESTAMP:

@@ -7,13 +7,14 @@ Invariants.
       spec.start     committed              sent               spec.end
       |--- copied ---|-- open transaction --|-- not read yet --|
 
-- `runs`, and behind them the one that is `growing`, hold, ascending, exactly the records that were sent in the open
-  transaction and acknowledged (or predicted, while it commits).
+- `extents` hold, ascending, exactly the records that were sent in the open transaction and acknowledged (or predicted,
+  while it commits): three numbers for each extent, as the map writes them, behind those of `piece`.  `upstream` and
+  `downstream` are the ends of the last one.
 - `piece` holds the extents committed since that map segment was begun; `draft` holds the segment with the open
   transaction's extents.
 - `source_end` is the end of what the source has to copy, as far as it has told.
 - `copy_end` is the downstream offset behind the last committed record, by any lane; None if unknown.
-- Between transactions `sent == committed`, and `runs` is empty.
+- Between transactions `sent == committed`, and `extents` is empty.
 - `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` is that of the last
   batch committed.
 """
@@ -32,7 +33,6 @@ from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import RangeError
 from twinlog.lane.spec import RangeReport, RangeSpec
-from twinlog.offsets.segments import Extent
 
 PIECE_RUNS = 128
 """The number of extents from which on a new map segment is begun.
@@ -76,23 +76,6 @@ class Counts:
 
 
 @dataclass(slots=True)
-class GrowingRun:
-    """The last extent, while later batches continue it."""
-
-    upstream: int
-    downstream: int
-    length: int
-
-    def continues(self, upstream: int, downstream: int) -> bool:
-        """Say whether records that begin at these offsets continue the extent."""
-        return self.upstream + self.length == upstream and self.downstream + self.length == downstream
-
-    def run(self) -> Extent:
-        """Return the extent at its current length."""
-        return Extent(self.upstream, self.downstream, self.length)
-
-
-@dataclass(slots=True)
 class RangeCopy:
     """The state of one range in a lane's copy."""
 
@@ -104,8 +87,9 @@ class RangeCopy:
     draft: SegmentDraft | None = None
     error: RangeError | None = None
     barrier: tuple[int, RangeError] | None = None
-    runs: list[Extent] = field(default_factory=list)
-    growing: GrowingRun | None = None
+    extents: list[int] = field(default_factory=list)
+    upstream: int = 0
+    downstream: int = 0
     open_counts: Counts = field(default_factory=Counts)
     counts: Counts = field(default_factory=Counts)
     quarantined: list[int] = field(default_factory=list)
@@ -134,6 +118,8 @@ class RangeCopy:
             epoch=epoch,
             committed_epoch=epoch,
             notes_chain=spec.notes_chain,
+            upstream=piece.upstream,
+            downstream=piece.downstream,
         )
 
     @property
@@ -159,8 +145,7 @@ class RangeCopy:
     @property
     def sent_end(self) -> int | None:
         """Return the end of the copy (downstream) with the records of the open transaction."""
-        last = self.growing or (self.runs[-1] if self.runs else None)
-        return self.copy_end if last is None else last.downstream + last.length
+        return self.downstream if self.extents else self.copy_end
 
     def stop_at(self, offset: int, why: RangeError) -> None:
         """End the range right before upstream `offset`, which the target refuses; earlier records are still copied."""
@@ -176,32 +161,28 @@ class RangeCopy:
 
     def written(self, outgoing: Outgoing, downstream: int) -> None:
         """Note that a batch is in the target's log, with its first record at offset `downstream`."""
-        growing = self.growing
-        for first, length in outgoing.stretches:
-            if growing is not None and growing.continues(first, downstream):
-                growing.length += length
-            else:
-                self._close_run()
-                self.growing = growing = GrowingRun(first, downstream, length)
-            downstream += length
+        stretches = outgoing.stretches
+        skipped, jumped = stretches.first - self.upstream, downstream - self.downstream
+        if self.extents and not skipped and not jumped:
+            self.extents[-1] += stretches.numbers[2]
+            self.extents += stretches.numbers[3:]
+        else:
+            self.extents += (skipped, jumped, *stretches.numbers[2:])
+        self.upstream, self.downstream = stretches.end, downstream + outgoing.header.record_count
         self.open_counts.add(outgoing)
-
-    def _close_run(self) -> None:
-        if self.growing is not None:
-            self.runs.append(self.growing.run())
-            self.growing = None
 
     def map_pieces(self) -> list[tuple[int, bytes]]:
         """Return first upstream offset and value of each map segment that the open transaction writes, without gaps.
 
         The last one is `draft`, which may still grow; those before it are final.
         """
-        self._close_run()
-        drafts = [self.piece]
-        for first in range(0, len(self.runs), LARGEST_PIECE_RUNS):
+        drafts, step = [self.piece], 3 * LARGEST_PIECE_RUNS
+        for first in range(0, len(self.extents), step):
+            numbers = self.extents[first : first + step]
             if first:
+                numbers[1] += drafts[-1].downstream
                 drafts.append(SegmentDraft.begin(drafts[-1].upstream))
-            drafts[-1] = drafts[-1].extended(self.runs[first : first + LARGEST_PIECE_RUNS])
+            drafts[-1] = drafts[-1].extended(numbers)
         self.draft = drafts[-1]
         ends = [*(following.first_upstream for following in drafts[1:]), self.sent]
         return [(it.first_upstream, it.value(end)) for it, end in zip(drafts, ends, strict=True)]
@@ -280,5 +261,5 @@ class RangeCopy:
 
     def _begin(self) -> None:
         self.draft = None
-        self.runs, self.growing = [], None
+        self.extents, self.upstream, self.downstream = [], self.piece.upstream, self.piece.downstream
         self.open_counts = Counts()

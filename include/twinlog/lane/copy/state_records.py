@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from twinlog.batches.build import LARGEST_PREFIX
-from twinlog.batches.outgoing import Outgoing
+from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.record import Headers, Record, build_batch, record_rest
 from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.parts import in_parts
@@ -123,7 +123,9 @@ def batches(records: Iterable[StateRecord], timestamp_ms: int) -> dict[TopicPart
             written = in_parts(record.key, record.value, timestamp_ms)
         group += [Record(0, timestamp_ms, record_rest(*it, record.headers)) for it in written]
     return {
-        partition: [Outgoing.built(build_batch(part, 0), ((0, len(part)),)) for part in _parts(group)]
+        partition: [
+            Outgoing.built(build_batch(part, 0), Stretches(0, [0, 0, len(part)])) for part in _parts(group)
+        ]
         for partition, group in grouped.items()
     }
 
