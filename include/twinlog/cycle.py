@@ -40,8 +40,11 @@ class Begun:
 
     @property
     def has_work(self) -> bool:
-        """Say whether there is something to copy, or a transaction that an earlier copy left open."""
-        return bool(self.planned.ranges or self.planned.unended)
+        """Say whether there is something to copy, or a transaction that an earlier copy left open.
+
+        There is always something to observe: a copy may change without its source, and time makes positions exact.
+        """
+        return bool(self.planned.ranges or self.planned.unended) or self.snapshot.flow.observed
 
 
 def begin(

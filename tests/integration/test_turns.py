@@ -108,7 +108,7 @@ class TestBesidePromotion:
             turn = clusters.target.turn(flow.name, flow.ledger_topic, 10_000)
             Ownership.taken(flow, clusters, "failover").write(promotion(flow))
             with pytest.raises(FencedError):
-                turn.write(flow.ledger_topic, [InternalRecord(PAUSED.key(), PAUSED.value())])
+                turn.write({flow.ledger_topic: [InternalRecord(PAUSED.key(), PAUSED.value())]})
             assert FlowPhase.PROMOTED is read_ledger(flow, clusters.target).phase
 
     def test_a_pause_begun_while_it_commits_waits_for_it(self, flow):

@@ -79,10 +79,11 @@ class FakeTurn:
     flow: str
     number: int
 
-    def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
+    def write(self, records: Mapping[str, Sequence[InternalRecord]]) -> None:
         """Write records, unless somebody has taken a turn since."""
         self.require_last(FencedError("somebody else has taken a turn"))
-        self.cluster.produce(topic, records)
+        for topic, written in records.items():
+            self.cluster.produce(topic, written)
 
     def require_last(self, error: TwinlogError) -> None:
         """Raise an error if somebody has taken a turn since."""

@@ -23,6 +23,8 @@ OF_A_FLOW = ("replicate", "audit", "sync_metadata", "failover_readiness", "drill
 """The kinds of Dags of which each flow has one; `drill` if it has a schedule."""
 BY_HAND = ("failover", "failback", "rebuild", "translate_group", "drill")
 """The Dags that only people start, for a flow that their form names."""
+OBSERVING = frozenset({"replicate", "failover_readiness", "translate_group", "drill"})
+"""The kinds of Dags of a flow that another engine copies."""
 HOMEWARD = frozenset({"replicate", "failover"})
 """The kinds of Dags that a flow has which only brings clients home, `B.home->A`."""
 SPARK_CONNECTION = "twinlog_spark"
@@ -58,11 +60,13 @@ def read_configuration(connections: AirflowResolver = stand_in) -> Configuration
 def flows_by_dag(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
     """Return the enabled flows by the id of their Dag of one kind, in the order of the file.
 
-    Cycles, failovers and pages have also the flows that bring clients home from topics with other names, `B.home->A`.
+    Flows that another engine copies have only those that change nothing of it.  Cycles, failovers and pages have also the flows that bring clients home from topics with other names, `B.home->A`.
     Raises ConfigError if two flows would share an id: one of them would silently be missing.
     """
     flows: dict[str, FlowSettings] = {}
     for flow in (*configuration.enabled_flows, *(ways_home(configuration) if kind in HOMEWARD else ())):
+        if flow.observed and kind not in OBSERVING:
+            continue
         dag_id = dag_id_of(kind, flow.state_alias, flow.target.alias)
         if dag_id in flows:
             raise ConfigError(

@@ -67,6 +67,7 @@ def run(
     state cannot be read.  If the map of one partition cannot be read, that is a problem in the report.  Differences
     are an answer, not an error.
     """
+    flow.require_copied("an audit (every cycle compares)")
     request = request or AuditRequest()
     began, at_ms = time.monotonic(), clock.now_ms()
     snapshot = FlowSnapshot(flow, clusters).read_state()

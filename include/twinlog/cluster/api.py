@@ -133,8 +133,8 @@ class ClusterReader(Protocol):
 class Turn(Protocol):
     """A turn to change a flow's state, beside its lanes."""
 
-    def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
-        """Commit records in one transaction; call this once.
+    def write(self, records: Mapping[str, Sequence[InternalRecord]]) -> None:
+        """Commit records, by topic, in one transaction; call this once.
 
         Raises FencedError if somebody has taken the next turn, and errors of the cluster; nothing is written then.  If
         the answer is lost, TransientError: the next turn settles it.

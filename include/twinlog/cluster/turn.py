@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.cluster.values import InternalRecord
@@ -19,8 +19,10 @@ class KafkaTurn:
     brokers: KeptBrokers
     writer: Writer
 
-    def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
+    def write(self, records: Mapping[str, Sequence[InternalRecord]]) -> None:
         """Write records as `twinlog.cluster.api.Turn` promises it."""
-        entries = [StateRecord(topic, it.partition, it.key, it.value) for it in records]
+        entries = [
+            StateRecord(topic, it.partition, it.key, it.value) for topic in records for it in records[topic]
+        ]
         with self.brokers.lent() as target:
             write_fenced(target, GrantedLane(0, self.writer), entries)

@@ -188,6 +188,7 @@ def state_topics(flow: FlowSettings, clusters: Clusters, *, ask_source: bool = T
 
     Raises the target's refusal if sync_topics has not created them yet, and errors of the clusters.
     """
+    flow.require_copied("what needs its fence")
     aside = flow.quarantine_topic if flow.copy.poison is PoisonPolicy.QUARANTINE else ""
     names = (flow.offsets_topic, flow.offset_map_topic, flow.ledger_topic, *filter(None, (aside,)))
     described = clusters.target.describe_topics(names).require()

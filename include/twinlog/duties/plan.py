@@ -76,7 +76,12 @@ D = TypeVar("D")
 
 
 def every(flow: FlowSettings) -> dict[DutyName, float]:
-    """Return the seconds between two turns of each duty that is on, by MM2's keys where it has them."""
+    """Return the seconds between two turns of each duty that is on, by MM2's keys where it has them.
+
+    Of a flow that is only observed, all but the alarms are the engine's that copies it.
+    """
+    if flow.observed:
+        return {DutyName.ALARMS: ALARM_SECONDS}
     found = syncs_every(flow)
     if flow.audit.schedule != NEVER:
         found[DutyName.AUDIT] = AUDIT_LOOK_SECONDS
@@ -98,7 +103,7 @@ def turned_off(flow: FlowSettings) -> tuple[DutyReport, ...]:
     return tuple(
         DutyReport(name.value, DutyState.OFF, 0.0, f"{KEYS[name]} turns it on")
         for name in DutyName
-        if name not in on
+        if name not in on and not flow.observed
     )
 
 

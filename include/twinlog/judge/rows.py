@@ -16,9 +16,11 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import open_gaps
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
+from twinlog.formats.ledger.observed import KINDS
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.grouped import grouped
 from twinlog.judge.check import Cell, Row, Use
+from twinlog.kafka_types import SourceIncarnation
 
 MOST_OF_IT = 50
 """Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say.
@@ -168,6 +170,7 @@ def topic_rows(
             "records_at_risk": it.missing.fact,
             "drifting_entries": it.drift if isinstance(it.drift, Unknown) else len(it.drift),
             **_audited(flow, it, total(parts.get(it.topic, ())), facts.at_ms, wanted),
+            **(_found(facts, it) if flow.observed else dict.fromkeys(FOUND.values())),
         }
         for it in facts.judged
     )
@@ -185,13 +188,30 @@ def _audited(flow: FlowSettings, topic: TopicFacts, audited: Coverage, at_ms: in
     # An audit that compared nothing does not count as an audit.
     age = audited.age_seconds(at_ms) if audited.compared else None
     return {
-        "audit_differences": audited.differences if audited.compared else None,
+        "audit_differences": audited.differences if audited.compared and not flow.observed else None,
         "audit_age_seconds": known(age, "a partition with records was never audited") if judged else None,
         "audit_age_allowed": flow.gate.audit_age_seconds,
         "unproved_records": sum(it.records for it in audited.unproved),
         "audited_percent": audited.audited_percent if judged else None,
         "audit_wanted_percent": wanted_percent(flow, topic.topic, wanted) if judged else None,
     }
+
+
+FOUND = {kind: f"{kind}_found" for kind in KINDS}
+"""The columns of records that are wrong in a copy which another engine makes, by kind."""
+
+
+def _found(facts: FlowFacts, topic: TopicFacts) -> Row:
+    """Count what was found in a copy that is only observed; partitions that nobody has looked at make it unknown."""
+    lives = [SourceIncarnation(topic.topic, topic.topic_id, it.partition) for it in topic.partitions]
+    seen = [it for life in lives if (it := facts.ledger.observed.get(life)) is not None]
+    unseen = f"{len(lives) - len(seen)} partition(s) were not observed yet" if len(seen) < len(lives) else ""
+
+    def count(kind: str) -> Cell:
+        found = sum(it.counts.get(kind, 0) for it in seen)
+        return found or (Unknown(unseen) if unseen else 0)
+
+    return {column: count(kind) for kind, column in FOUND.items()}
 
 
 def partition_rows(flow: FlowSettings, facts: FlowFacts) -> tuple[Row, ...]:

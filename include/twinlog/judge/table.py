@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from twinlog.errors import ConfigError
 from twinlog.judge.check import Seen, Severity, Suite, Use, row
+from twinlog.judge.observed import OBSERVED
 
 BLOCKED = (
     row(
@@ -401,7 +402,7 @@ GROUPS = (
 TABLE = (
     Suite("blocked", "topic", ("topic",), BLOCKED),
     Suite("flow", "flow", ("flow",), FLOW),
-    Suite("topics", "topic", ("topic",), TOPICS),
+    Suite("topics", "topic", ("topic",), (*TOPICS, *OBSERVED)),
     Suite("partitions", "partition", ("topic", "partition"), PARTITIONS),
     Suite("groups", "group's partition", ("group", "topic", "partition"), GROUPS),
 )

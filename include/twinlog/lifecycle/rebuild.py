@@ -171,6 +171,7 @@ def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
 
     Raises TerminalError `rebuild-refused` for a topic the flow does not copy.
     """
+    flow.require_copied("a rebuild")
     snapshot = FlowSnapshot(flow, clusters)
     work = Work(flow, clusters, topic)
     work.todo = rebuild_plan.plan_of(flow, clusters, snapshot.discovery, snapshot.ledger, topic)
@@ -189,6 +190,7 @@ def run(
     read the copy, it has other writers, or the flow is not active. Raises FencedError, and errors of clusters. The
     state is then as it was. A rebuild that was recorded stays recorded, and continues when its obstacle is gone.
     """
+    flow.require_copied("a rebuild")
     work = Work(flow, clusters, topic, **asked)
     rows, _ = perform(STEPS, work, flow, told)
     told_so = tuple(it.message for it in rows if it.name is StepName.BEGIN and work.deleted)

@@ -16,17 +16,20 @@ from twinlog.cluster.api import Cluster, ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
-from twinlog.formats.ledger.topics import Beginning, Incarnation
+from twinlog.formats.ledger.topics import Beginning, Incarnation, IncarnationReason
+from twinlog.formats.ledger.writers import FlowClaim
+from twinlog.lane.fence.ownership import Identity
 from twinlog.lifecycle import apply as lifecycle
 from twinlog.lifecycle import forget
 from twinlog.lifecycle.apply import LifecycleResult
-from twinlog.lifecycle.records import beginning
+from twinlog.lifecycle.records import beginning, current_incarnation
 from twinlog.state.changes import Entries, change
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery, Problem, ProblemCode
+from twinlog.topics.incarnations import differ
 from twinlog.topics.own_topic_rules import InternalState
-from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan
+from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan, plan_internal
 from twinlog.topics.reverse_flows import unknown_ledgers
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -64,6 +67,8 @@ def run(
     """
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     discovery = snapshot.discovery
+    if flow.observed:
+        return _observe(snapshot, dry_run=dry_run)
     if discovery.stands_by:
         note = f"flow {flow.name} is {discovery.stands_by}: nothing is changed and nothing copied"
         return SyncTopicsResult(flow.name, dry_run, (), (), discovery.problems, (note,))
@@ -88,6 +93,37 @@ def run(
         (*lifecycle_done.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
         lifecycle_done,
     )
+
+
+def _observe(snapshot: FlowSnapshot, *, dry_run: bool) -> SyncTopicsResult:
+    """Create the flow's own topics, and note which incarnations are observed; all others are another engine's."""
+    flow, target, discovery = snapshot.flow, snapshot.clusters.target, snapshot.discovery
+    changes, notes = plan_internal(flow, discovery.target_brokers, read_internal(flow, target))
+    kept: tuple[str, ...] = ()
+    if not dry_run:
+        todo = TopicPlan(flow.name, changes)
+        changes, _, kept = apply(flow, todo, target, discovery, snapshot.ledger)
+        change(flow, target, lambda now: Entries([*_observed_now(flow, discovery, now)]))
+    notes = (*notes, *kept)
+    return SyncTopicsResult(flow.name, dry_run, changes, (), discovery.problems, notes)
+
+
+def _observed_now(
+    flow: FlowSettings, discovery: Discovery, ledger: Ledger
+) -> Iterator[FlowClaim | Incarnation]:
+    """Yield the claim of the state, and incarnations of topics and copies that are not those known before.  Pure."""
+    now, source_id = clock.now_ms(), discovery.source_cluster_id
+    identity = Identity(flow.name, source_id, discovery.target_cluster_id)
+    if not ledger.claims and identity.known:
+        yield identity.claim(now)
+    for topic in discovery.topics:
+        known, copy = ledger.incarnations.get(topic.topic), topic.remote
+        if copy is None or (known is not None and differ(known.source_cluster_id, source_id)):
+            continue
+        if known is None:
+            yield current_incarnation(topic, ledger, source_id, now, IncarnationReason.FIRST_SEEN)
+        elif differ(known.topic_id, topic.topic_id) or differ(known.remote_topic_id, copy.topic_id):
+            yield current_incarnation(topic, ledger, source_id, now, IncarnationReason.APPEND)
 
 
 def _unknown(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...]:

@@ -135,6 +135,7 @@ def run(work: Migration, direction: str, steps: Iterable[Step[Migration]]) -> Ta
 
     Raises the error that ends one: nothing is written then.
     """
+    work.flow.require_copied("a migration")
     require_phase(work.flow, work.clusters)
     flow, copier = work.flow, work.copier
     rows, whole = perform(steps, work, flow, work.told, dry_run=work.dry_run)

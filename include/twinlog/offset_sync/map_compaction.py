@@ -196,7 +196,7 @@ def _write(flow: FlowSettings, target: Cluster) -> list[Replacement]:
     topic = flow.offset_map_topic
     count = len(target.describe_topics([topic]).require()[topic].partitions)
     if records := [record for it in plan for record in records_of(count, it)]:
-        turn.write(topic, records)
+        turn.write({topic: records})
     return plan
 
 

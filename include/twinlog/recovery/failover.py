@@ -57,6 +57,7 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools =
     `no-failover` for a flow that only brings home and brings nothing home now,
     and FencedError `relieved` if another process has taken over.
     """
+    flow.require_copied("a failover")
     flow = as_noted(flow, clusters.target)
     with source_needed(flow, request.mode):
         _require_ledger(flow, clusters)

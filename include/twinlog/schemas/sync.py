@@ -140,6 +140,8 @@ def run(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
 
 
 def _run(flow: FlowSettings, clusters: Clusters, *, claims: bool) -> SchemaSync:
+    flow.require_copied("a sync of schemas")
+
     def released() -> bool:
         phase = read_ledger(flow, clusters.target).phase
         return phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}

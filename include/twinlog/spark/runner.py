@@ -16,9 +16,11 @@ from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
 from twinlog.copying.copy import TASKS_DIED
 from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
+from twinlog.observe.lane import ObserveLaneReport, ObserveLaneSpec
 from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
+from twinlog.spark.observe_task import observe_lanes, parse_look
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
 from twinlog.spark.slots import TAG, Slots, cancel, flow_tag, is_remote, tagged
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Spec = TypeVar("Spec", LaneSpec, AuditLaneSpec)
-Report = TypeVar("Report", LaneReport, AuditLaneReport)
+Spec = TypeVar("Spec", LaneSpec, AuditLaneSpec, ObserveLaneSpec)
+Report = TypeVar("Report", LaneReport, AuditLaneReport, ObserveLaneReport)
 
 _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
@@ -103,6 +105,10 @@ class SparkRunner(Generic[Spec, Report]):
         """Return a runner of an audit over the same session."""
         return SparkRunner(self._spark, AUDIT, self._master)
 
+    def looks(self) -> SparkRunner[ObserveLaneSpec, ObserveLaneReport]:
+        """Return a runner of looks at a copy that another engine makes, over the same session."""
+        return SparkRunner(self._spark, OBSERVE, self._master)
+
     def warm(self) -> None:
         """Make Spark start a Python worker, which stays for the first lane; a start after the fence delays records.
 
@@ -138,8 +144,17 @@ def _audit_failed(_lanes: Sequence[AuditLaneSpec], reason: str) -> TransientErro
     )
 
 
+def _look_failed(_lanes: Sequence[ObserveLaneSpec], reason: str) -> TransientError:
+    return TransientError(
+        f"the Spark job that observes failed: {reason}",
+        hint="nothing was remembered; the next cycle looks again",
+        code="tasks-died",
+    )
+
+
 COPY = Work(copy_lanes, parse_report, _copy_failed)
 AUDIT = Work(audit_lanes, parse_audit, _audit_failed)
+OBSERVE = Work(observe_lanes, parse_look, _look_failed)
 
 
 def reason_of(error: Exception) -> str:

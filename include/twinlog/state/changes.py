@@ -52,7 +52,7 @@ def change(flow: FlowSettings, cluster: Cluster, decide: Callable[[Ledger], Entr
             if written and _stand(flow, cluster, written):
                 return True
             if written := wanted():
-                turn.write(flow.ledger_topic, written)
+                turn.write({flow.ledger_topic: written})
             return bool(written)
         except TransientError:
             if not tries_left:

@@ -85,6 +85,8 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
     offsets = InternalTopic(flow.offsets_topic, flow.offset_storage_partitions, internal, vital=True)
     offset_map = InternalTopic(flow.offset_map_topic, OFFSET_MAP_PARTITIONS, internal, vital=True)
     ledger = InternalTopic(flow.ledger_topic, 1, internal, vital=True)
+    if flow.observed:
+        return offset_map, ledger
     checkpoints = InternalTopic(
         flow.policy.checkpoints_topic(flow.state_alias),
         1,

@@ -20,6 +20,7 @@ from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.parts import in_parts, is_over
 from twinlog.formats.ledger.reading import LedgerReading, ReadLedger
 from twinlog.formats.ledger.records import (
@@ -42,7 +43,7 @@ from twinlog.formats.ledger.writers import (
     source_ids,
 )
 from twinlog.grouped import grouped
-from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
+from twinlog.kafka_types import OfPartition, ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.policy.state_topics import comes_home
 
@@ -74,7 +75,7 @@ class Ledger:
     - Gaps and quarantined records are in order of topic, partition and offset.
     - What was accepted is in order of check, what was shown oldest first, risk samples oldest first.
     - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
-      sample of each.
+      sample of each. `observed` is what was seen of partitions that another engine copies: that is an audit, too.
     - `claims` are in the order of the log: the first one owns the state.
     - `written_as` are the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far
       as known.
@@ -110,6 +111,7 @@ class Ledger:
     metadata: MetadataMemory = field(default_factory=MetadataMemory)
     audits: tuple[PartitionAudit, ...] = ()
     sampled: tuple[SampleAudit, ...] = ()
+    observed: Mapping[SourceIncarnation, Observed] = field(default_factory=dict)
     taken_over: tuple[TakenOver, ...] = ()
     left_over: tuple[bytes, ...] = ()
     altered: tuple[topics.OffsetsAltered, ...] = ()
@@ -308,8 +310,14 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             quotas=every(QuotasSet),
             applied={it.digest: it for it in every(PlanApplied)},
         ),
-        audits=every(PartitionAudit, "topic", "partition", "at_ms"),
+        audits=tuple(
+            sorted(
+                (*every(PartitionAudit), *(it.audit for it in every(Observed))),
+                key=attrgetter("topic", "partition", "at_ms"),
+            )
+        ),
         sampled=every(SampleAudit, "topic", "partition", "at_ms"),
+        observed={it.life: it for it in every(Observed)},
         taken_over=every(TakenOver),
         altered=every(topics.OffsetsAltered, "at_ms"),
         map_holes=every(MapHole),

@@ -13,7 +13,7 @@ from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, gro
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
 from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.state.ledger import latest_or_empty, latest_records_or_empty
+from twinlog.state.ledger import latest_or_empty, latest_records_or_empty, read_ledger
 
 M = TypeVar("M", bound=PackedMap | OffsetMap)
 
@@ -55,8 +55,16 @@ def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPa
     """Read the last copied upstream offset of each source partition; absent if nothing was copied.
 
     The topic is Connect's. Some keys are skipped: those of other connectors, those of other sources, and those that
-    Connect would not take for MM2's (Connect compares them as bytes).
+    Connect would not take for MM2's (Connect compares them as bytes). What another engine copies is known from what was
+    observed, not from what that engine says.
     """
+    if flow.observed:
+        seen = read_ledger(flow, cluster)
+        return {
+            life.topic_partition: it.copied_to - 1
+            for life, it in seen.observed.items()
+            if it.copied_to > 0 and seen.current(life.topic, life.topic_id)
+        }
     progress: dict[TopicPartition, int] = {}
     for data, value in latest_or_empty(cluster, flow.offsets_topic).items():
         key = parse_source_key(data, flow.connector_name, flow.state_alias)

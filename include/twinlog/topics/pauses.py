@@ -143,6 +143,7 @@ def _not_now(flow: FlowSettings, ledger: Ledger, hint: str) -> TerminalError:
 
 
 def _changed(flow: FlowSettings, target: Cluster, decide: Callable[[Ledger], Entries]) -> PauseResult:
+    flow.require_copied("a pause")
     require_ledger(flow, target)
     changed = change(flow, target, decide)
     ledger = read_ledger(flow, target)

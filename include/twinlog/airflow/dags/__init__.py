@@ -34,8 +34,8 @@ def _builders(prefix: str) -> dict[str, Callable[[str], DAG]]:
             if kind != "drill" or flow.failover.drill_schedule != NEVER:
                 found[prefix + dag_id] = partial(_build, kind, "of_flow", flow)
     for kind in BY_HAND if found else ():
-        flows = tuple(flows_by_dag(configuration, kind).values())
-        found[prefix + kind] = partial(_build, kind, "by_hand", flows)
+        if flows := tuple(flows_by_dag(configuration, kind).values()):
+            found[prefix + kind] = partial(_build, kind, "by_hand", flows)
     return found
 
 

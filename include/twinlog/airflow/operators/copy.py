@@ -37,7 +37,8 @@ def copy_request(flow: FlowSettings, context: Context) -> Request:
 
     ti, run = context["ti"], context["dag_run"]
     asked = followed(request_of(context), run.run_type.value, flow)
-    reason = why_no_job(ti.xcom_pull(task_ids="plan_ranges"), asked, ti.try_number)
+    plan = None if flow.observed else ti.xcom_pull(task_ids="plan_ranges")
+    reason = why_no_job(plan, asked, ti.try_number)
     if reason or ti.try_number > 1:
         reason = why_nothing_was_copied(flow.name, discovered(flow, ti)) or reason
     if not reason and flow.continuous:

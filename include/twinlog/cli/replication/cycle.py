@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twinlog.judge.check import CheckResult
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board
+    from twinlog.observe.lane import ObserveRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,11 @@ def run_cycle(
     request: Request,
     runner: Callable[[], LaneRunner],
     on_progress: Callable[[CopyProgress], None],
+    looks: Callable[[], ObserveRunner],
 ) -> FlowRun:
     """Run every step of one cycle.  `runner` is called only if there is something to copy.
+
+    If another engine copies the flow, its copies are read with `looks`.
 
     A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
@@ -140,6 +144,7 @@ def run_cycle(
     from twinlog.follow.leading import live_leader
     from twinlog.monitoring import heartbeats
     from twinlog.monitoring.exporter import Board
+    from twinlog.observe.run import run as observe
     from twinlog.steps import copy
 
     started_ms = round(time.time() * 1000)
@@ -155,7 +160,10 @@ def run_cycle(
     _say_planned(flow, begun)
     reported = snapshot.ledger.last_report
     copied = None
-    if begun.has_work:
+    if flow.observed:
+        copied = observe(flow, clusters, looks(), run_id=request.run_id, topics=topics, snapshot=snapshot)
+        say(f"{flow.name}: read {copied.records:,} records that {flow.copied_by} has copied in {copied.seconds:,.1f} s")
+    elif begun.has_work:
         copied = copy.run(
             flow,
             clusters,

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from twinlog.duties.run import Duties
     from twinlog.follow.leading import Leadership
     from twinlog.follow.report import LaneGeneration
+    from twinlog.lane.spec import LaneReport, LaneSpec
     from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board
+    from twinlog.observe.lane import ObserveRunner
+    from twinlog.spark.runner import SparkRunner
     from twinlog.state.seats import Member
 
 
@@ -48,7 +51,7 @@ class WarmSpark:
     def __init__(self) -> None:
         self._open = ExitStack()
         self._master: str | None = None
-        self._runner: LaneRunner | None = None
+        self._runner: SparkRunner[LaneSpec, LaneReport] | None = None
         self._opening = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -57,7 +60,15 @@ class WarmSpark:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def runner(self, master: str, *, warmed: bool = False, wanted: int | None = None) -> LaneRunner:
+    def looks(self, master: str | None) -> ObserveRunner:
+        """Return what reads copies of another engine: on `master`, or in this process if none is named."""
+        from twinlog.observe.lane import LocalObserveRunner
+
+        return LocalObserveRunner() if master is None else self.runner(master).looks()
+
+    def runner(
+        self, master: str, *, warmed: bool = False, wanted: int | None = None
+    ) -> SparkRunner[LaneSpec, LaneReport]:
         """Return a runner on `master`; if that is `auto`, on the warm server of `machine spark start` if any.
 
         If `warmed`, Spark has run a first job before it is returned: a process that stands by shall not pay for it
@@ -99,6 +110,8 @@ def follow_flows(
     """
     from twinlog.spark.server import alone
 
+    for flow in flows:
+        flow.require_copied("--for or --follow (run --once, by the clock, observes)")
     masters = sorted({alone(master or flow.copy.spark_master) for flow in flows})
     if len(masters) > 1:
         raise UsageError(

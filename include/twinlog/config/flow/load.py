@@ -22,7 +22,7 @@ from twinlog.config.flow.lint import lint, refuse_left
 from twinlog.config.flow.metadata import MetadataSettings
 from twinlog.config.flow.precedence import ROLES
 from twinlog.config.flow.reader import Reader
-from twinlog.config.flow.settings import Configuration, FlowSettings
+from twinlog.config.flow.settings import Configuration, CopiedBy, FlowSettings
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ConfigError, UsageError
 from twinlog.grouped import grouped
@@ -72,7 +72,7 @@ def with_heartbeats(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSetti
 
     It writes them for itself, for its reverse flow, and for the pairs without a flow that are assigned to it.
     """
-    copying = [flow for flow in flows.values() if flow.enabled]
+    copying = [flow for flow in flows.values() if flow.enabled and not flow.observed]
     reverse = {flow.name: _reverse(flow, flows) for flow in copying}
     taken = {found.name for found in reverse.values() if found is not None}
     alone = [flow for flow in flows.values() if _only_heartbeats(flow) and flow.name not in taken]
@@ -87,7 +87,21 @@ def with_heartbeats(flows: Mapping[str, FlowSettings]) -> Mapping[str, FlowSetti
             source_heartbeats=into.get(flow.source.alias),
         )
 
-    return {name: completed(flow) if flow.enabled else flow for name, flow in flows.items()}
+    return {name: completed(flow) if name in reverse else flow for name, flow in flows.items()}
+
+
+def _observing(flow: FlowSettings) -> FlowSettings:
+    """Write nothing that the engine writes which copies the flow; heartbeats are MirrorMaker 2's alone."""
+    if not flow.observed:
+        return flow
+    return replace(
+        flow,
+        emit_heartbeats=False,
+        emit_checkpoints=False,
+        emit_offset_syncs=False,
+        sync_group_offsets=False,
+        heartbeats_replication=flow.heartbeats_replication and flow.copied_by is CopiedBy.MIRROR_MAKER,
+    )
 
 
 def _writer(pair: FlowSettings, copying: Sequence[FlowSettings]) -> str:
@@ -196,7 +210,7 @@ def resolve(
         clusters=clusters,
         flows=with_heartbeats({
             name: replace(
-                flow.settings,
+                _observing(flow.settings),
                 aliases=frozenset(aliases),
                 policy=knowing(flow.settings.policy, aliases),
                 metadata=_with_reverse(flow.settings, flows),

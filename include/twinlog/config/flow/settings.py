@@ -43,6 +43,7 @@ from twinlog.config.flow.values import (
     whole,
 )
 from twinlog.config.security.connection import ClusterSettings
+from twinlog.errors import UsageError
 from twinlog.policy import state_topics
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.policy.selection import NameFilter, is_drilled, why_left_out
@@ -69,6 +70,15 @@ class GroupSyncPolicy(StrEnum):
     NEVER_REWIND = "never-rewind"
     FOLLOW = "follow"
     FORCE = "force"
+
+
+class CopiedBy(StrEnum):
+    """Name who copies a flow (`twinlog.copied.by`)."""
+
+    TWINLOG = "twinlog"
+    MIRROR_MAKER = "mirrormaker2"
+    MIRRORING = "mirroring"
+    OTHER = "other"
 
 
 class OffsetSyncsLocation(StrEnum):
@@ -124,6 +134,9 @@ class FlowSettings:
     """is the alias in the flow's name; another value is refused"""
     enabled: bool = setting(IS_TRUE, "enabled", "false", home=Home.FLOW_ONLY, initial=True)
     """whether `A->B` copies; per flow only; anything but `true` is false"""
+    copied_by: CopiedBy = setting(choice(CopiedBy), "twinlog.copied.by", "twinlog")
+    """who copies: `twinlog`; or another engine, whose copies are only observed: `mirrormaker2`, `mirroring` (equal
+    offsets), `other` ([migrate](howto/migrate.md))"""
     policy: ReplicationPolicy = setting(
         POLICY, "replication.policy.class", "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
     )
@@ -303,6 +316,20 @@ class FlowSettings:
     def told(self) -> str:
         """Return the name as people are told it: a flow made for the way home stands in no file."""
         return self.name if self.homes is None else f"the way home to {self.target.alias}"
+
+    @property
+    def observed(self) -> bool:
+        """Say whether another engine copies: then only the flow's own ledger and map are written."""
+        return self.copied_by is not CopiedBy.TWINLOG
+
+    def require_copied(self, what: str) -> None:
+        """Raise UsageError if `what` would change copies, groups or topics that another engine looks after."""
+        if self.observed:
+            raise UsageError(
+                f"{self.name} is copied by {self.copied_by} and only observed here: {what} is not for it",
+                hint="stop that engine, take twinlog.copied.by out of the file, and run `twinlog migrate takeover`",
+                flow=self.name,
+            )
 
     @property
     def state_alias(self) -> str:

@@ -23,6 +23,7 @@ from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
 from twinlog.formats.ledger.metadata import MetadataRecord
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.parts import KIND as PART
 from twinlog.formats.ledger.recovery import DrillRun, PromotionPlan, RecoveryRun, TailExported
 from twinlog.formats.ledger.topics import (
@@ -171,6 +172,7 @@ LedgerRecord = (
     | MetadataRecord
     | PartitionAudit
     | SampleAudit
+    | Observed
     | TakenOver
     | MapHole
     | RecoveryRun

@@ -53,6 +53,7 @@ def run(
     cluster, ClusterRefused `unauthorised` if a right is missing, and ClusterUnreachable while the source does not
     answer.
     """
+    flow.require_copied("a way home")
     flow = as_noted(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     if ledger.phase is FlowPhase.FAILING_BACK:

@@ -49,6 +49,7 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     what `homeward.lend` refuses, the refusal of another cluster, `unauthorised` if a right
     is missing, and ClusterUnreachable; and FencedError `relieved` if another process has taken over.
     """
+    there.flow.require_copied("a way home")
     with target_awaited(there.flow, back.flow):
         return _run(there, back, request, tools, read)
 

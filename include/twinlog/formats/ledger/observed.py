@@ -1,0 +1,90 @@
+"""Define the ledger record of an observed copy: what another engine has copied, and what is wrong with it.
+
+Upstream offsets are on the source, downstream offsets on the target; ranges are [first, end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.formats.ledger.audit import DifferenceKind, FoundDifference, PartitionAudit
+from twinlog.formats.ledger.entry import LedgerEntry
+from twinlog.kafka_types import OfIncarnation
+
+KEPT_FINDINGS = 50
+"""The most findings of one partition that the ledger names; `counts` counts all."""
+
+CHANGED = "changed"
+KINDS = ("missing", "doubled", CHANGED, "reordered", "foreign")
+"""What may be wrong with records (twinlog.observe.values)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedFinding:
+    """Neighbouring records of one partition with which the same is wrong.
+
+    A range is None on the side that has none of them.  `fields` say what differs of changed records.  `at_ms` is when
+    they were found.
+    """
+
+    kind: str
+    upstream: tuple[int, int] | None
+    downstream: tuple[int, int] | None
+    records: int
+    fields: tuple[str, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observed(OfIncarnation, LedgerEntry):
+    """What was seen so far of one partition that another engine copies.
+
+    The next look goes on with `carried` (twinlog.observe.values.Carried).  `begins` is the first upstream offset looked
+    at, `copied_to` the end of what is copied, `mapped_to` up to where positions are exact, `seen_to` the end of the
+    copy that was read (downstream).  `equal` counts copies that are as their source record.  `counts` are records by
+    kind of finding, `since_ms` when a kind was found first; `findings` are the first ones.  `indistinct` records cannot
+    be told apart, the counterparts of `not_comparable` ones are gone.
+    """
+
+    KIND = "observed"
+    IDENTITY = ("topic", "topic_id", "partition")
+    topic: str
+    topic_id: str
+    partition: int
+    remote_topic: str
+    remote_topic_id: str
+    begins: int
+    copied_to: int
+    mapped_to: int
+    seen_to: int
+    equal: int
+    counts: Mapping[str, int]
+    since_ms: Mapping[str, int]
+    findings: tuple[ObservedFinding, ...]
+    indistinct: int
+    not_comparable: int
+    at_ms: int
+    carried: Mapping[str, Any]
+
+    @property
+    def audit(self) -> PartitionAudit:
+        """Return what is proved by it: every record that the map knows was compared; the changed ones are not equal."""
+        changed = [it for it in self.findings if it.kind == CHANGED and it.upstream is not None]
+        named = (FoundDifference(DifferenceKind.VALUE, it.upstream[0], None) for it in changed if it.upstream)
+        return PartitionAudit(
+            *self.life,
+            remote_topic=self.remote_topic,
+            remote_topic_id=self.remote_topic_id,
+            start=self.begins,
+            end=self.mapped_to,
+            downstream_end=self.seen_to,
+            records=self.equal + self.counts.get(CHANGED, 0),
+            equal_bytes=0,
+            equal_records=self.equal,
+            unproved=(),
+            difference_count=self.counts.get(CHANGED, 0),
+            differences=tuple(named),
+            at_ms=self.at_ms,
+        )

@@ -1,0 +1,65 @@
+"""Join what one look has found to what was known of a partition before: one record of the ledger.  Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.formats.ledger.observed import KEPT_FINDINGS, Observed, ObservedFinding
+from twinlog.jsonable import to_json
+from twinlog.kafka_types import SourceIncarnation
+from twinlog.observe.values import Carried, Found, Matched
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+def begun(
+    life: SourceIncarnation, remote: tuple[str, str], source: PartitionOffsets, target: PartitionOffsets
+) -> Observed:
+    """Return the record of a partition nobody has looked at yet; `remote` are the copy's name and topic id."""
+    at, there = source.log_start, target.log_start
+    carried: Mapping[str, Any] = to_json(Carried(at, there, at, at))
+    return Observed(*life, *remote, at, at, at, there, 0, {}, {}, (), 0, 0, 0, carried)
+
+
+def remembered(before: Observed, matched: Matched, at_ms: int) -> Observed:
+    """Add what was matched at `at_ms` (epoch ms)."""
+    counts = Counter(before.counts)
+    counts.update({kind.value: count for kind, count in matched.counts.items() if count})
+    new = tuple(_finding(it, at_ms) for it in matched.findings)
+    carried = matched.carried
+    return replace(
+        before,
+        copied_to=carried.copied_to,
+        mapped_to=carried.closed_to,
+        seen_to=carried.target_to,
+        equal=before.equal + matched.equal,
+        counts=dict(counts),
+        since_ms={kind: before.since_ms.get(kind, at_ms) for kind in counts},
+        findings=(*before.findings, *new)[:KEPT_FINDINGS],
+        indistinct=before.indistinct + matched.indistinct,
+        not_comparable=before.not_comparable + matched.not_comparable,
+        at_ms=at_ms,
+        carried=to_json(carried),
+    )
+
+
+def _finding(it: Found, at_ms: int) -> ObservedFinding:
+    return ObservedFinding(it.kind.value, it.upstream, it.downstream, it.records, it.fields, at_ms)
+
+
+def carried_of(known: Observed) -> Carried:
+    """Return what the next look goes on with."""
+    return _adapter().validate_python(known.carried)
+
+
+@cache
+def _adapter() -> TypeAdapter[Carried]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Carried)

@@ -1,0 +1,206 @@
+"""Observe a flow that another engine copies: read what is new on both sides, match it, and remember what was found.
+
+Nothing is written but the flow's own offset map and ledger, in one transaction, and only what nobody else has observed
+meanwhile: of which the ledger still has what it had before the look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from twinlog import clock
+from twinlog.cluster.api import Cluster, Clusters
+from twinlog.cluster.values import InternalRecord
+from twinlog.config.flow.settings import CopiedBy, FlowSettings
+from twinlog.copying.result import CopyResult, PartitionCopy
+from twinlog.errors import ClusterRefused
+from twinlog.formats.ledger.observed import Observed
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.grouped import grouped
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.lane.copy.state_records import map_partition
+from twinlog.observe.lane import ObserveLaneSpec, ObserveRunner, ObserveSpec, PartitionLook
+from twinlog.observe.remember import begun, carried_of, remembered
+from twinlog.observe.values import Matched
+from twinlog.state.ledger import Ledger, read_ledger, rows_of
+from twinlog.state.mm2_topics import read_syncs
+from twinlog.state.progress import stored_segments
+from twinlog.topics.discovery import Discovery
+from twinlog.topics.snapshot import FlowSnapshot
+
+MOST_FETCHED_BYTES = 8 << 20
+"""Bytes fetched at once, as an audit does."""
+
+MOST_HINTS = 1_000
+"""Most offset syncs of one partition that are passed on: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """A partition to look at: what is known of it (`known` is new if nobody has looked yet), and what is there now."""
+
+    known: Observed
+    new: bool
+    spec: ObserveSpec
+
+    @property
+    def life(self) -> SourceIncarnation:
+        return self.known.life
+
+
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    runner: ObserveRunner,
+    *,
+    run_id: str,
+    topics: Collection[str] | None = None,
+    snapshot: FlowSnapshot | None = None,
+) -> CopyResult:
+    """Look at all that is new, of source topics `topics`; the result counts the records whose copies were found.
+
+    Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.  A partition that cannot be read
+    is in the result.
+    """
+    began = time.monotonic()
+    snapshot = snapshot or FlowSnapshot(flow, clusters)
+    ledger, hints = snapshot.ledger, _hints(flow, clusters)
+    wanted = [*_wanted(flow, ledger, snapshot.discovery, hints, topics)]
+    lanes = _lanes(flow, wanted, runner.slots)
+    answers = runner.run(lanes) if lanes else ()
+    looks = {it.life: it for answer in answers for it in answer.partitions}
+    _remember(flow, clusters.target, wanted, looks)
+    rows = tuple(_row(it, looks[it.life]) for it in wanted)
+    problems = tuple(it for it in snapshot.discovery.problems if it.blocking)
+    failed = bool(problems) or any(it.error for it in rows)
+    return CopyResult(
+        flow=flow.name,
+        run_id=run_id,
+        state="failed" if failed else "done" if rows else "nothing",
+        records=sum(it.copied_records for it in rows),
+        bytes=0,
+        seconds=round(time.monotonic() - began, 3),
+        partitions=rows,
+        problems=problems,
+        lanes=len(lanes),
+        lane_cpu_seconds=round(sum(it.cpu_seconds for it in answers), 3),
+    )
+
+
+Hints = Mapping[TopicPartition, Sequence[tuple[int, int]]]
+
+
+def _hints(flow: FlowSettings, clusters: Clusters) -> Hints:
+    """Return what MirrorMaker 2 itself says of equal records (upstream, downstream); nothing if that is not told."""
+    if flow.copied_by is not CopiedBy.MIRROR_MAKER:
+        return {}
+    try:
+        return grouped(
+            (TopicPartition(it.topic, it.partition), (it.upstream_offset, it.downstream_offset))
+            for it in read_syncs(flow, clusters)
+        )
+    except ClusterRefused:
+        return {}
+
+
+def _wanted(
+    flow: FlowSettings, ledger: Ledger, discovery: Discovery, hints: Hints, topics: Collection[str] | None
+) -> Iterator[_Partition]:
+    for topic in discovery.topics:
+        if topic.blocked or topic.remote is None or (topics is not None and topic.topic not in topics):
+            continue
+        remote = topic.remote_topic, topic.remote.topic_id
+        for it in topic.partitions:
+            if it.target is None:
+                continue
+            life = topic.life(it.partition)
+            known = ledger.observed.get(life)
+            new = known is None or known.remote_topic_id != topic.remote.topic_id
+            if known is None or new:
+                known = begun(life, remote, it.source, it.target)
+            end = it.source.readable_end(read_committed=flow.copy.read_committed)
+            said = tuple(hints.get(life.topic_partition, ())[-MOST_HINTS:])
+            carried, there = carried_of(known), it.target.stable_end
+            yield _Partition(
+                known, new, ObserveSpec(*life, topic.remote_topic, carried, end, there, said)
+            )
+
+
+def _lanes(flow: FlowSettings, wanted: Iterable[_Partition], slots: int) -> tuple[ObserveLaneSpec, ...]:
+    """Spread the partitions over at most `slots` lanes, the largest first, so that all end at about the same time."""
+    bins: list[tuple[int, list[ObserveSpec]]] = [(0, []) for _ in range(max(1, slots))]
+    sized = ((it.spec.target_end - it.spec.carried.target_to, it.spec) for it in wanted)
+    for size, spec in sorted(sized, key=lambda it: (-it[0], it[1].life)):
+        bins.sort(key=lambda it: it[0])
+        bins[0] = bins[0][0] + size + 1, [*bins[0][1], spec]
+    return tuple(
+        ObserveLaneSpec(
+            number,
+            flow.source.connection,
+            flow.target.connection,
+            tuple(specs),
+            flow.copy.read_committed,
+            min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
+            clock.now_ms(),
+        )
+        for number, (_, specs) in enumerate(bins)
+        if specs
+    )
+
+
+def _remember(
+    flow: FlowSettings,
+    target: Cluster,
+    wanted: Sequence[_Partition],
+    looks: Mapping[SourceIncarnation, PartitionLook],
+) -> None:
+    """Write what was found in one transaction, but for partitions that somebody else has looked at meanwhile."""
+    turn = target.turn(flow.name, flow.ledger_topic, flow.copy.transaction_timeout_ms)
+    now, stored = read_ledger(flow, target).observed, stored_segments(flow, target)
+    places = len(target.describe_topics([flow.offset_map_topic]).require()[flow.offset_map_topic].partitions)
+    at_ms, kept, mapped = clock.now_ms(), list[Observed](), list[InternalRecord]()
+    for it in wanted:
+        matched, before = looks[it.life].matched, now.get(it.life)
+        if matched is None or (before != it.known if not it.new else before is not None and _same(before, it)):
+            continue
+        kept.append(remembered(it.known, matched, at_ms))
+        number = map_partition(*it.life.topic_partition, places)
+        mapped += _map_records(it, matched, stored.get(it.life, ()) if it.new else (), number)
+    if kept:
+        rows = rows_of(flow, target, kept, (), at_ms)
+        turn.write({flow.offset_map_topic: mapped, flow.ledger_topic: rows} if mapped else {flow.ledger_topic: rows})
+
+
+def _same(before: Observed, it: _Partition) -> bool:
+    """Say whether the ledger knows this copy by now, which it did not when the look was planned."""
+    return before.remote_topic_id == it.known.remote_topic_id
+
+
+def _map_records(
+    it: _Partition, matched: Matched, stored: Iterable[int], number: int
+) -> Iterator[InternalRecord]:
+    """Yield the segments that became final; `stored` ones are of an earlier copy, and are forgotten."""
+    new = {segment.first_upstream: segment for segment in matched.segments}
+    for first in stored:
+        if first not in new:
+            yield InternalRecord(encode_map_key(MapKey(*it.life, first)), None, number)
+    for first, segment in new.items():
+        yield InternalRecord(encode_map_key(MapKey(*it.life, first)), encode_segment(segment), number)
+
+
+def _row(it: _Partition, look: PartitionLook) -> PartitionCopy:
+    before, matched = it.spec.carried, look.matched
+    reached = before.copied_to if matched is None else max(before.copied_to, matched.carried.copied_to)
+    return PartitionCopy(
+        topic=it.life.topic,
+        remote_topic=it.spec.remote_topic,
+        partition=it.life.partition,
+        copied_records=0 if matched is None else matched.target_records,
+        bytes=0,
+        last_upstream_offset=reached - 1,
+        lag_records=max(0, it.spec.source_end - reached),
+        error_code=look.error_code,
+        error=look.error,
+    )
