@@ -11,7 +11,7 @@ from twinlog.facts.partition import MapSummary, PartitionFacts
 from twinlog.judge.check import NOT_APPLICABLE, Check, Relation, Severity, Suite, Use
 from twinlog.judge.check import judge as judged
 from twinlog.judge.great_expectations import frame, validate
-from twinlog.judge.rows import columns_of
+from twinlog.judge.rows import FOUND, columns_of
 from twinlog.judge.table import asked
 
 SOUND = PartitionFacts(
@@ -88,6 +88,7 @@ LINES = {
                 "rpo_seconds": 3,
                 "undecided_seconds": 2.5,
                 "undecided_allowed": 3,
+                **dict.fromkeys(FOUND.values(), 0),
             },
             {"topic": "without a copy, of which nothing waits"} | dict.fromkeys(_topic_columns),
         ],
@@ -102,6 +103,7 @@ LINES = {
             "cleanup-policy": {"cleanup_differs": 1},
             "rpo-within-budget": {"age_seconds": 3.1},
             "transactions-end": {"undecided_seconds": 3.1},
+            **{f"nothing-{kind}": {column: 1} for kind, column in FOUND.items()},
         },
     ),
     "flow": (

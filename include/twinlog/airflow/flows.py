@@ -60,7 +60,9 @@ def read_configuration(connections: AirflowResolver = stand_in) -> Configuration
 def flows_by_dag(configuration: Configuration, kind: str = "replicate") -> Mapping[str, FlowSettings]:
     """Return the enabled flows by the id of their Dag of one kind, in the order of the file.
 
-    Flows that another engine copies have only those that change nothing of it.  Cycles, failovers and pages have also the flows that bring clients home from topics with other names, `B.home->A`.
+    Flows that another engine copies have only those that change nothing of it.
+
+    Cycles, failovers and pages have also the flows that bring clients home from topics with other names, `B.home->A`.
     Raises ConfigError if two flows would share an id: one of them would silently be missing.
     """
     flows: dict[str, FlowSettings] = {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from twinlog.audit.coverage import PartitionCoverage, UnprovedCount, by_topic, total
 from twinlog.facts.gaps import GapReport
 from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, covering
+from twinlog.gate.observed import ObservedCopy
 from twinlog.judge.at_risk import TopicAtRisk
 from twinlog.judge.check import NOT_APPLICABLE, CheckResult, Mode, Seen, Severity
 from twinlog.judge.table import CHECKS
@@ -129,6 +130,7 @@ class GateResult:
     the checks that forbid a failover.  `rehearsed` is what is known of the duration of a failover: twinlog's own part,
     without the restart of clients.
     `undecided_records` lie behind open transactions of the source, and are on no target.
+    `observed` is what was found in a copy that another engine makes.
     """
 
     flow: str
@@ -147,6 +149,7 @@ class GateResult:
     source_cluster_id: str = ""
     target_cluster_id: str = ""
     undecided_records: int = 0
+    observed: ObservedCopy | None = None
 
     @property
     def headline(self) -> str:

@@ -23,6 +23,7 @@ from twinlog.facts.recall import recall, source_answers
 from twinlog.gate import answer, metadata
 from twinlog.gate.at_source import Moving, fly, moving_topics
 from twinlog.gate.groups import GroupFacts, read_both, read_target
+from twinlog.gate.observed import observed_copy
 from twinlog.groups.view import GroupPositions, read_positions
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.judge.check import CheckResult, Judged, Mode, Seen, Suite, Use, Validator, judge
@@ -192,6 +193,7 @@ def _answer(
         source_cluster_id=facts.source_cluster_id,
         target_cluster_id=target_id,
         undecided_records=sum(it.undecided or 0 for it in topics),
+        observed=observed_copy(flow, facts, found.groups.engine),
     )
     return GateAnswer(result, facts, tuple(it for it in judged if it.outcome is not None))
 

@@ -20,7 +20,8 @@ from twinlog.gate import same_record
 from twinlog.gate.answer import GroupAtRisk
 from twinlog.grouped import grouped
 from twinlog.groups import checkpoints
-from twinlog.groups.plan import Decided
+from twinlog.groups.engine import EnginePosition, engine_positions
+from twinlog.groups.plan import Decided, make_plan
 from twinlog.groups.recall import recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import GroupPositions, look
@@ -39,11 +40,15 @@ REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """Rows to judge, expected duplicates, and the time of the oldest checkpoint (epoch ms; None if there is none)."""
+    """Rows to judge, expected duplicates, and the time of the oldest checkpoint (epoch ms; None if there is none).
+
+    `engine` says where the engine that copies would let groups go on, if twinlog only observes it.
+    """
 
     rows: tuple[Row, ...]
     at_risk: tuple[GroupAtRisk, ...]
     checkpoint_ms: int | None = None
+    engine: tuple[EnginePosition, ...] = ()
 
 
 def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFacts) -> GroupFacts:
@@ -72,6 +77,7 @@ def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFact
             *(GroupAtRisk(group, None) for group in unplaced),
         ),
         min((it.at_ms for it in report.ages), default=None),
+        tuple(engine_positions(make_plan(flow, seen).decided)) if flow.observed else (),
     )
 
 
@@ -141,6 +147,7 @@ def read_target(flow: FlowSettings, target: ClusterReader, facts: FlowFacts) -> 
         tuple(recalled_row(flow, it, facts.copies.get(it.row.remote)) for it in judged),
         tuple(GroupAtRisk(group, None) for group in sorted({it.key.group for it in judged})),
         min((it.standing.last.at_ms for it in judged if it.standing.last is not None), default=None),
+        tuple(engine_positions(judged)) if flow.observed else (),
     )
 
 

@@ -22,6 +22,7 @@ from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import GateOutcome
+from twinlog.formats.ledger.observed import KINDS
 from twinlog.gate.accepting import command, keep_shown
 from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
@@ -41,6 +42,7 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
     """
     return _template().render(
         result=result,
+        kinds=KINDS,
         sections=[
             (title, tone, checks)
             for title, tone, checks in (

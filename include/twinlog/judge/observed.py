@@ -8,7 +8,7 @@ OBSERVED = tuple(
     row(
         f"wFFF nothing-{kind}: {kind}_found = 0",
         f"the engine that copies has left no record {kind}",
-        f"`twinlog run --once --report FILE` names them, and since when; {advice}",
+        f"`twinlog gate --report FILE` names them, and since when; {advice}",
         seen=Seen.CYCLE,
     )
     for kind, advice in (

@@ -170,7 +170,7 @@ def topic_rows(
             "records_at_risk": it.missing.fact,
             "drifting_entries": it.drift if isinstance(it.drift, Unknown) else len(it.drift),
             **_audited(flow, it, total(parts.get(it.topic, ())), facts.at_ms, wanted),
-            **(_found(facts, it) if flow.observed else dict.fromkeys(FOUND.values())),
+            **(_found(facts, it) if flow.observed and it.copy is not None else dict.fromkeys(FOUND.values())),
         }
         for it in facts.judged
     )

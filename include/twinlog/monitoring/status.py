@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from twinlog import clock
 from twinlog.clock import iso, seconds_since
 from twinlog.cluster.api import Cluster, Clusters
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import CopiedBy, FlowSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.fact import if_known
 from twinlog.facts.flow import FlowFacts
@@ -134,6 +134,7 @@ class FlowStatus:
     `readiness` is the gate's newest answer in each mode.
     `members` are the processes of `twinlog run` that follow the flow, the leader first.
     `stands_still` says that records are over their RPO, and a cycle has been due for as long.
+    `copied_by` says who copies; the copies of another engine are only observed.
     """
 
     flow: str
@@ -161,6 +162,7 @@ class FlowStatus:
     cycle_age_seconds: float | None = None
     readiness: tuple[Readiness, ...] = ()
     stands_still: bool = False
+    copied_by: str = CopiedBy.TWINLOG.value
 
     @property
     def needs_person(self) -> bool:
@@ -208,6 +210,7 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
     return FlowStatus(
         flow=flow.name,
         state=ledger.phase,
+        copied_by=flow.copied_by.value,
         source_reachable=facts.live,
         as_of="" if as_of_ms is None else iso(as_of_ms),
         rpo_seconds=facts.rpo_seconds,

@@ -6,7 +6,7 @@ Runs in a Spark task, or in the process that asks.  Only reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import OfIncarnation
-from twinlog.logs.partition_reader import PartitionReader
+from twinlog.logs.partition_reader import Item, PartitionReader
 from twinlog.observe.align import match
 from twinlog.observe.values import Carried, Matched
 from twinlog.protocol.brokers import Brokers
@@ -22,9 +22,10 @@ from twinlog.protocol.brokers import Brokers
 
 @dataclass(frozen=True, slots=True)
 class ObserveSpec(OfIncarnation):
-    """One partition: what an earlier look hands on, and the ends of both logs as they were when this one was planned.
+    """One partition: what an earlier look hands on, and the ends of both logs, the source's asked for last.
 
-    `hints` are (upstream, downstream) offsets that the engine itself calls the same record.
+    `hints` are (upstream, downstream) offsets that the engine itself calls the same record.  `compacted` says that
+    either side may have dropped records that have a later one with the same key.
     """
 
     topic: str
@@ -35,6 +36,7 @@ class ObserveSpec(OfIncarnation):
     source_end: int
     target_end: int
     hints: tuple[tuple[int, int], ...] = ()
+    compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,7 @@ def observe_lane(lane: ObserveLaneSpec) -> ObserveLaneReport:
     looks = []
     with Brokers(lane.source) as source, Brokers(lane.target) as target:
         fetch, committed = lane.fetch_bytes, lane.read_committed
-        ours = PartitionReader(
-            source, Unproved.SOURCE_RETENTION, fetch_bytes=fetch, read_committed=committed
-        )
+        ours = PartitionReader(source, Unproved.SOURCE_RETENTION, fetch_bytes=fetch, read_committed=committed)
         theirs = PartitionReader(target, Unproved.TARGET_RETENTION, fetch_bytes=fetch)
         for spec in lane.specs:
             matched, code, error = None, "", ""
@@ -117,12 +117,22 @@ def observe_lane(lane: ObserveLaneSpec) -> ObserveLaneReport:
     return ObserveLaneReport(lane.lane, tuple(looks), time.process_time() - began)
 
 
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """One side of a partition, up to `end`."""
+
+    reader: PartitionReader
+    topic: str
+    partition: int
+    end: int
+
+    def read(self, start: int) -> Iterator[Item]:
+        """Read it from an offset on."""
+        return self.reader.read(self.topic, self.partition, start, self.end)
+
+
 def _match(spec: ObserveSpec, source: PartitionReader, target: PartitionReader, now_ms: int) -> Matched:
-    before = spec.carried
-    return match(
-        source.read(spec.topic, spec.partition, before.source_to, spec.source_end),
-        target.read(spec.remote_topic, spec.partition, before.target_to, spec.target_end),
-        spec.hints,
-        before,
-        now_ms=now_ms,
-    )
+    ours = _Log(source, spec.topic, spec.partition, spec.source_end)
+    theirs = _Log(target, spec.remote_topic, spec.partition, spec.target_end)
+    carried, compacted = spec.carried, spec.compacted
+    return match(ours, theirs, carried, now_ms=now_ms, hints=spec.hints, compacted=compacted)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog import clock
+from twinlog.audit.audit import compacted
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import CopiedBy, FlowSettings
@@ -27,8 +28,8 @@ from twinlog.observe.values import Matched
 from twinlog.state.ledger import Ledger, read_ledger, rows_of
 from twinlog.state.mm2_topics import read_syncs
 from twinlog.state.progress import stored_segments
-from twinlog.topics.discovery import Discovery
-from twinlog.topics.snapshot import FlowSnapshot
+from twinlog.topics.discovery import DiscoveredTopic
+from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
 
 MOST_FETCHED_BYTES = 8 << 20
 """Bytes fetched at once, as an audit does."""
@@ -66,8 +67,15 @@ def run(
     """
     began = time.monotonic()
     snapshot = snapshot or FlowSnapshot(flow, clusters)
-    ledger, hints = snapshot.ledger, _hints(flow, clusters)
-    wanted = [*_wanted(flow, ledger, snapshot.discovery, hints, topics)]
+    snapshot.target  # noqa: B018 - its ends are asked for before the source's: then every copied record is there
+    topics_now = [
+        it
+        for it in with_offsets_now(clusters.source, snapshot.discovery.topics)
+        if it.remote is not None and not it.blocked and (topics is None or it.topic in topics)
+    ]
+    shrinking = compacted(clusters.source, (it.topic for it in topics_now))
+    shrinking |= compacted(clusters.target, (it.remote_topic for it in topics_now))
+    wanted = [*_wanted(flow, snapshot.ledger, topics_now, _hints(flow, clusters), shrinking)]
     lanes = _lanes(flow, wanted, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     looks = {it.life: it for answer in answers for it in answer.partitions}
@@ -106,25 +114,29 @@ def _hints(flow: FlowSettings, clusters: Clusters) -> Hints:
 
 
 def _wanted(
-    flow: FlowSettings, ledger: Ledger, discovery: Discovery, hints: Hints, topics: Collection[str] | None
+    flow: FlowSettings,
+    ledger: Ledger,
+    topics: Iterable[DiscoveredTopic],
+    hints: Hints,
+    shrinking: Collection[str],
 ) -> Iterator[_Partition]:
-    for topic in discovery.topics:
-        if topic.blocked or topic.remote is None or (topics is not None and topic.topic not in topics):
-            continue
-        remote = topic.remote_topic, topic.remote.topic_id
+    """Yield the partitions that have a copy; `shrinking` are names of topics, and of copies, that are compacted."""
+    for topic in topics:
+        remote = topic.remote_topic, topic.remote.topic_id if topic.remote is not None else ""
+        shrinks = topic.topic in shrinking or topic.remote_topic in shrinking
         for it in topic.partitions:
             if it.target is None:
                 continue
             life = topic.life(it.partition)
             known = ledger.observed.get(life)
-            new = known is None or known.remote_topic_id != topic.remote.topic_id
+            new = known is None or known.remote_topic_id != remote[1]
             if known is None or new:
                 known = begun(life, remote, it.source, it.target)
             end = it.source.readable_end(read_committed=flow.copy.read_committed)
             said = tuple(hints.get(life.topic_partition, ())[-MOST_HINTS:])
             carried, there = carried_of(known), it.target.stable_end
             yield _Partition(
-                known, new, ObserveSpec(*life, topic.remote_topic, carried, end, there, said)
+                known, new, ObserveSpec(*life, topic.remote_topic, carried, end, there, said, shrinks)
             )
 
 
@@ -163,14 +175,18 @@ def _remember(
     at_ms, kept, mapped = clock.now_ms(), list[Observed](), list[InternalRecord]()
     for it in wanted:
         matched, before = looks[it.life].matched, now.get(it.life)
-        if matched is None or (before != it.known if not it.new else before is not None and _same(before, it)):
+        if matched is None or (
+            before != it.known if not it.new else before is not None and _same(before, it)
+        ):
             continue
         kept.append(remembered(it.known, matched, at_ms))
         number = map_partition(*it.life.topic_partition, places)
         mapped += _map_records(it, matched, stored.get(it.life, ()) if it.new else (), number)
     if kept:
         rows = rows_of(flow, target, kept, (), at_ms)
-        turn.write({flow.offset_map_topic: mapped, flow.ledger_topic: rows} if mapped else {flow.ledger_topic: rows})
+        turn.write(
+            {flow.offset_map_topic: mapped, flow.ledger_topic: rows} if mapped else {flow.ledger_topic: rows}
+        )
 
 
 def _same(before: Observed, it: _Partition) -> bool:

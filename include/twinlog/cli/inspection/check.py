@@ -123,7 +123,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     from twinlog.lane.fence.fence import transactional_prefix
     from twinlog.topics.discovery_rules import nothing_selected, same_cluster
 
-    say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
+    say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}{flow.whose_copy}")
     with open_clusters(flow) as clusters:
         sides = clusters.source, clusters.target
         seen = tuple(ClusterSeen(it.alias, it.cluster_id(), it.broker_count()) for it in sides)

@@ -124,7 +124,7 @@ def plan_flow(
     from twinlog.topics.snapshot import FlowSnapshot
 
     with open_clusters(flow) as clusters:
-        say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}")
+        say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}{flow.whose_copy}")
         snapshot = FlowSnapshot(flow, clusters)
         discovery = snapshot.discovery
         others.refuse(flow, discovery.target_cluster_id)

@@ -164,7 +164,8 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
 
 
 def _title(status: FlowStatus) -> str:
-    told = status.held or status.state.value
+    by = "" if status.copied_by == "twinlog" else f", copied by {status.copied_by} and only observed"
+    told = f"{status.held or status.state.value}{by}"
     stopped = f", {_stopped(status.stopped)}" if status.stopped else ""
     if status.stopped_partitions:
         stopped += f", {len(status.stopped_partitions):,} partition(s) stopped until a person acts"

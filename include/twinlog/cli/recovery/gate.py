@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from twinlog.judge.check import NOT_APPLICABLE, Mode
 
 if TYPE_CHECKING:
     from twinlog.gate.answer import GateCheck, GateResult
+    from twinlog.gate.observed import ObservedCopy, ObservedTopic
     from twinlog.gate.record import Kept
 
 ModeOption = Annotated[
@@ -43,6 +45,9 @@ AllOption = Annotated[
 EvidenceOption = Annotated[
     Path | None, typer.Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
 ]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write the page here, too (HTML).")
+]
 
 
 def gate(
@@ -54,6 +59,7 @@ def gate(
     canary: CanaryOption = False,
     sign_with: SignOption = None,
     evidence: EvidenceOption = None,
+    report: ReportOption = None,
     everything: AllOption = False,
 ) -> int:
     """Say whether a failover may begin, and why not.
@@ -74,6 +80,7 @@ def gate(
     configuration, chosen = load_one_flow(config, flow)
     seal = Seal.of(configuration, chosen, sign_with)
     refuse_unwritable(evidence, "--evidence")
+    refuse_unwritable(report, "--report")
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
     with open_clusters(chosen) as clusters:
         answer = step.run(chosen, clusters, step.GateRequest(mode, still_writing, canary))
@@ -88,8 +95,9 @@ def gate(
         say(f"{chosen.name}: to accept it: {way}")
     say(f"{chosen.name}: page {kept.page}")
     say(f"{chosen.name}: evidence {kept.evidence}{'' if seal.key else ' (not signed)'}")
-    if evidence is not None and not written(evidence, Path(kept.evidence).read_bytes()):
-        return int(ExitCode.USAGE)
+    for copy, kept_as in ((evidence, kept.evidence), (report, kept.page)):
+        if copy is not None and not written(copy, Path(kept_as).read_bytes()):
+            return int(ExitCode.USAGE)
     return int(ExitCode.DONE if answer.result.ready else ExitCode.SAYS_NO)
 
 
@@ -125,6 +133,31 @@ def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
         tier=lambda it: it.tier or None,
     )
     yield accepted_grid(result.flow, result.waivers)
+    if result.observed is not None:
+        yield from _observed(result.flow, result.observed)
+
+
+def _observed(flow: str, seen: ObservedCopy) -> Iterator[Grid]:
+    columns = "topic | equal copies: equal | missing | doubled | changed | reordered | foreign | not exact yet: open_records"
+    yield Grid.of(
+        f"{flow}: copied by {seen.copied_by}, and observed",
+        columns,
+        seen.topics,
+        missing=partial(_count, "missing"),
+        doubled=partial(_count, "doubled"),
+        changed=partial(_count, "changed"),
+        reordered=partial(_count, "reordered"),
+        foreign=partial(_count, "foreign"),
+    )
+    columns = (
+        "group | topic | partition | on the source: upstream_offset | by the map: ours | exact | by the engine: theirs"
+        " | from: by | read again: again | skipped"
+    )
+    yield Grid.of(f"{flow}: where groups would go on", columns, seen.groups)
+
+
+def _count(kind: str, it: ObservedTopic) -> int:
+    return it.counts.get(kind, 0)
 
 
 def _as_of(age_seconds: float | None) -> str:

@@ -131,11 +131,11 @@ def run_cycle(
     request: Request,
     runner: Callable[[], LaneRunner],
     on_progress: Callable[[CopyProgress], None],
-    looks: Callable[[], ObserveRunner],
+    looks: Callable[[], ObserveRunner] | None = None,
 ) -> FlowRun:
     """Run every step of one cycle.  `runner` is called only if there is something to copy.
 
-    If another engine copies the flow, its copies are read with `looks`.
+    If another engine copies the flow, its copies are read with `looks`, in this process if None.
 
     A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
@@ -144,6 +144,7 @@ def run_cycle(
     from twinlog.follow.leading import live_leader
     from twinlog.monitoring import heartbeats
     from twinlog.monitoring.exporter import Board
+    from twinlog.observe.lane import LocalObserveRunner
     from twinlog.observe.run import run as observe
     from twinlog.steps import copy
 
@@ -161,8 +162,17 @@ def run_cycle(
     reported = snapshot.ledger.last_report
     copied = None
     if flow.observed:
-        copied = observe(flow, clusters, looks(), run_id=request.run_id, topics=topics, snapshot=snapshot)
-        say(f"{flow.name}: read {copied.records:,} records that {flow.copied_by} has copied in {copied.seconds:,.1f} s")
+        copied = observe(
+            flow,
+            clusters,
+            looks() if looks else LocalObserveRunner(),
+            run_id=request.run_id,
+            topics=topics,
+            snapshot=snapshot,
+        )
+        say(
+            f"{flow.name}: read {copied.records:,} records that {flow.copied_by} has copied in {copied.seconds:,.1f} s"
+        )
     elif begun.has_work:
         copied = copy.run(
             flow,

@@ -187,7 +187,9 @@ def run_once(
 
     def cycle(flow: FlowSettings) -> FlowRun:
         with open_clusters(flow) as clusters:
-            return run_cycle(flow, clusters, asked, lambda: runner(flow), on_progress, lambda: spark.looks(master))
+            return run_cycle(
+                flow, clusters, asked, lambda: runner(flow), on_progress, lambda: spark.looks(master)
+            )
 
     def failed(flow: FlowSettings, failure: Failure) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)

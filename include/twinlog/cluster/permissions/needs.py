@@ -202,6 +202,9 @@ def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         remote = (flow.homes or {}).get(topic) or flow.policy.format_remote_topic(flow.source.alias, topic)
         shared = prefix if prefix and remote.startswith(prefix) else ""
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, remote), prefix=shared)
+        if flow.observed:
+            yield need("READ DESCRIBE DESCRIBE_CONFIGS", "compare the copy")
+            continue
         yield need(
             f"{_create(remote, names.target_topics)} WRITE DESCRIBE DESCRIBE_CONFIGS", "write the copy"
         )
@@ -222,7 +225,7 @@ def _create(topic: str, there: frozenset[str]) -> str:
 
 def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     reasons = {
-        flow.offsets_topic: "keep progress",
+        **({} if flow.observed else {flow.offsets_topic: "keep progress"}),
         flow.offset_map_topic: "keep the offset map",
         flow.ledger_topic: "keep the ledger",
     }
@@ -274,7 +277,7 @@ def _writing(flow: FlowSettings, transactional_prefix: str) -> Iterator[Need]:
 def _groups(flow: FlowSettings, names: Names) -> Iterator[Need]:
     for group in names.groups:
         resource = Resource(Kind.GROUP, group)
-        if flow.emit_checkpoints:
+        if flow.emit_checkpoints or flow.observed:
             why = "read its committed offsets"
             yield _need(flow.source.alias, resource, "DESCRIBE", why, required=False)
         if flow.sync_group_offsets:
@@ -297,7 +300,8 @@ def _cluster_wide(flow: FlowSettings) -> Iterator[Need]:
     ):
         if wanted:
             yield _need(flow.source.alias, cluster, read, seen, required=False)
-            yield _need(flow.target.alias, cluster, f"{read} {change}", made, required=False)
+            operations = read if flow.observed else f"{read} {change}"
+            yield _need(flow.target.alias, cluster, operations, made, required=False)
 
 
 def _writing_on_the_source(flow: FlowSettings) -> Iterator[Need]:

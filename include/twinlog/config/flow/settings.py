@@ -322,6 +322,11 @@ class FlowSettings:
         """Say whether another engine copies: then only the flow's own ledger and map are written."""
         return self.copied_by is not CopiedBy.TWINLOG
 
+    @property
+    def whose_copy(self) -> str:
+        """Return what to add to a line for people about a flow that another engine copies; "" if twinlog does."""
+        return f" ({self.copied_by} copies, twinlog only observes)" if self.observed else ""
+
     def require_copied(self, what: str) -> None:
         """Raise UsageError if `what` would change copies, groups or topics that another engine looks after."""
         if self.observed:

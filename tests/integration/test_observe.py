@@ -1,0 +1,121 @@
+"""A copy that another engine makes is observed on real brokers, and nothing of it is changed.
+
+The engine is this test: it copies by hand, and does everything wrong once.  Also tests twinlog.observe.run and
+twinlog.observe.lane.  Cost: about 15 s.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import NOW, Seen, commit_group, committed, configure, create_topic, produce, topic_names
+from twinlog import clock
+from twinlog.cli.main import main
+from twinlog.config.flow.load import load
+from twinlog.config.flow.settings import FlowSettings
+
+HOUR = 3_600_000
+
+
+def some(first: int, end: int) -> list[Seen]:
+    return [Seen(b"k%d" % it, b"record %d" % it, NOW - HOUR + it) for it in range(first, end)]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A flow that is only observed, its file, and a copy whose records stand in no offset of their own."""
+
+    flow: FlowSettings
+    file: Path
+    topic: str
+    capsys: Any
+
+    def run(self, *words: str, file: Path | None = None) -> tuple[int, dict[str, Any]]:
+        self.capsys.readouterr()
+        code = main([*words, "--config", str(file or self.file), "--output", "json"])
+        return code, json.loads(self.capsys.readouterr().out)
+
+    @property
+    def remote(self) -> str:
+        return self.flow.remote_name(self.topic)
+
+
+@pytest.fixture
+def scene(cluster_a, cluster_b, unique_topic, tmp_path, capsys) -> Scene:
+    """One hundred records; ten copies are there twice, three missing, one is changed, one is a stranger's."""
+    topic = create_topic(cluster_a, unique_topic("seen"))
+    alias = f"A{topic[-6:]}"
+    flow = f"{alias}->B"
+    file = configure(
+        tmp_path,
+        {alias: cluster_a, "B": cluster_b},
+        [flow],
+        topics=f"{topic},{topic}-nobody",
+        groups=f"{topic}.*",
+        **{f"{flow}.twinlog.copied.by": "other", "twinlog.reports.folder": str(tmp_path / "reports")},
+    )
+    made = Scene(load(file).flows[flow], file, topic, capsys)
+    create_topic(cluster_b, made.remote)
+    produce(cluster_a, topic, some(0, 100))
+    changed = replace(some(60, 61)[0], value=b"another value")
+    stranger = Seen(b"whose", b"is this", NOW)
+    copies = [*some(0, 50), *some(40, 50), *some(53, 60), changed, *some(61, 80), stranger, *some(80, 100)]
+    produce(cluster_b, made.remote, copies)
+    return made
+
+
+def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path, monkeypatch):
+    """Each finding is named and counted once, positions are judged, and only two own topics are new."""
+    create_topic(cluster_a, f"{scene.topic}-nobody")
+    commit_group(cluster_a, f"{scene.topic}-group", scene.topic, 45)
+    commit_group(cluster_b, f"{scene.topic}-group", scene.remote, 70)
+    before = topic_names(cluster_b, "")
+    code, first = scene.run("run", "--once")
+    assert (0, "done") == (code, first["flows"][0]["state"]), first
+    own = {scene.flow.ledger_topic, scene.flow.offset_map_topic}
+    assert own == topic_names(cluster_b, "") - before - {"__transaction_state"}
+    later = clock.now_ms() + 10 * 60_000
+    with monkeypatch.context() as shifted:
+        shifted.setattr(clock, "now_ms", lambda: later)
+        scene.run("run", "--once")
+        report = tmp_path / "report.html"
+        code, gate = scene.run("gate", "--still-writing", "--report", str(report))
+    seen = gate["observed"]
+    assert 1 == code
+    assert {"missing": 3, "doubled": 10, "changed": 1, "foreign": 1} == seen["topics"][0]["counts"]
+    assert [f"{scene.topic}-nobody"] == seen["not_copied"]
+    names = {it["name"] for it in gate["checks"] if not it["passed"] and it["severity"] == "critical"}
+    assert {"nothing-missing", "nothing-doubled", "nothing-changed", "nothing-foreign", "copy-there"} <= names
+    assert "nothing-reordered" not in names
+    (group,) = seen["groups"]
+    # The last copy of record 45 stands at 55; from 70 on the records 45 to 49, 53 to 62 would not be read.
+    assert (55, True, 70, "committed") == (group["ours"], group["exact"], group["theirs"], group["by"])
+    assert (0, 15) == (group["again"], group["skipped"])
+    assert 70 == committed(cluster_b, f"{scene.topic}-group", scene.remote)
+    assert "Where groups would go on" in report.read_text()
+
+    dead = tmp_path / "dead.properties"
+    servers = cluster_a.bootstrap_servers
+    dead.write_text(scene.file.read_text().replace(servers, "127.0.0.1:1"))
+    code, lost = scene.run("gate", "--mode", "source-dead", file=dead)
+    assert (1, seen["topics"][0]["counts"]) == (code, lost["observed"]["topics"][0]["counts"])
+
+
+def test_what_would_change_the_copy_is_refused(scene):
+    """A pause, a rebuild, a failover and a take-over say in one line who copies."""
+    scene.run("run", "--once")
+    for words in (
+        ["pause", "--reason", "x"],
+        ["topics", "rebuild", "--topic", scene.topic, "--reason", "x"],
+        ["failover", "--mode", "planned", "--dry-run"],
+        ["migrate", "takeover", "--dry-run"],
+        ["audit"],
+    ):
+        scene.capsys.readouterr()
+        assert 2 == main([*words, "--config", str(scene.file)]), words
+        assert "copied by other and only observed here" in scene.capsys.readouterr().err
