@@ -133,6 +133,6 @@ def test_nobody_else_writes_a_ledger(repository):
         module for module, name in calls(repository) if name == "write_fenced"
     }
     turns = {module for module, name in calls(repository) if name == "turn"}
-    assert {"offset_sync/map_compaction", "state/changes"} == turns - {"protocol/fetcher"}, (
+    assert {"observe/run", "offset_sync/map_compaction", "state/changes"} == turns - {"protocol/fetcher"}, (
         "the fetcher's turns are of partitions"
     )

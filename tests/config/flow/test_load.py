@@ -25,6 +25,7 @@ from twinlog.config.flow.metadata import MetadataSettings, Profile
 from twinlog.config.flow.metrics import Listen, MetricsSettings
 from twinlog.config.flow.settings import (
     Configuration,
+    CopiedBy,
     CycleRule,
     FlowSettings,
     GroupSyncPolicy,
@@ -33,9 +34,10 @@ from twinlog.config.flow.settings import (
 from twinlog.config.flow.tiers import GateSettings, Tier
 from twinlog.config.flow.values import Compression, keys_of
 from twinlog.config.security.connection import ClusterSettings
-from twinlog.errors import ConfigError
+from twinlog.errors import ConfigError, UsageError
 from twinlog.policy.replication import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
+from twinlog.state.internal_topics import internal_topics
 from twinlog.transforms.chain import Chain, Filter, RecordIsTombstone, Step
 
 Loader = Callable[..., Configuration]
@@ -198,6 +200,7 @@ EVERY_SETTING = {
         IdentityReplicationPolicy(source_alias="A"),
     ),
     "twinlog.cycle.rule=mm2-4.4": ("cycle_rule", CycleRule.MM2_4_4),
+    "twinlog.copied.by=other": ("copied_by", CopiedBy.OTHER),
     "B->A.emit.heartbeats.enabled=false": ("reverse_heartbeats", None),
     "B->A.emit.heartbeats.enabled=False": ("source_heartbeats", None),
     "A->B.twinlog.schedule=*/5 * * * *": ("schedule", "*/5 * * * *"),
@@ -639,3 +642,27 @@ def test_transforms_are_a_flows_own(loaded: Loader) -> None:
     flows = loaded(MINIMAL + lines).flows
     expected = Chain((Step(Filter(), RecordIsTombstone()),))
     assert (expected, Chain()) == (flows["A->B"].transforms, flows["B->A"].transforms)
+
+
+class TestObservedFlow:
+    """A flow that another engine copies."""
+
+    def test_nothing_of_the_engine_is_written(self, loaded: Loader) -> None:
+        """No heartbeats, checkpoints, offset syncs or group positions, whatever the engine's file says."""
+        text = f"{MINIMAL}sync.group.offsets.enabled = true\nA->B.twinlog.copied.by = mirrormaker2\n"
+        flow = loaded(text).flows["A->B"]
+        assert (True, False, False, False, False) == (
+            flow.observed,
+            *(flow.emit_heartbeats, flow.emit_checkpoints, flow.emit_offset_syncs, flow.sync_group_offsets),
+        )
+        assert (None, (), None) == (flow.reverse_heartbeats, flow.other_heartbeats, flow.source_heartbeats)
+        assert {flow.ledger_topic, flow.offset_map_topic} == {it.name for it in internal_topics(flow)}
+
+    def test_only_a_copy_of_our_own_is_changed(self, loaded: Loader) -> None:
+        """Who copies is named, and how to go on with twinlog."""
+        loaded(MINIMAL).flows["A->B"].require_copied("a pause")
+        flow = loaded(f"{MINIMAL}A->B.twinlog.copied.by = other\n").flows["A->B"]
+        with pytest.raises(
+            UsageError, match="is copied by other and only observed here: a pause is not for it"
+        ):
+            flow.require_copied("a pause")

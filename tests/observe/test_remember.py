@@ -1,0 +1,65 @@
+"""What a look has found is added to what was known before."""
+
+from __future__ import annotations
+
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.formats.ledger.observed import KEPT_FINDINGS, Observed
+from twinlog.formats.ledger.records import parse_ledger
+from twinlog.kafka_types import SourceIncarnation
+from twinlog.observe.remember import begun, carried_of, remembered
+from twinlog.observe.values import Carried, Finding, Found, Matched
+from twinlog.offsets.segments import Extent
+
+LIFE = SourceIncarnation("orders", "id", 0)
+NEW = begun(LIFE, ("A.orders", "copy"), PartitionOffsets(5, 100, 100), PartitionOffsets(7, 90, 90))
+CARRIED = Carried(60, 70, copied_to=60, closed_to=40, open=(Extent(40, 50, 20),), marks=((1, 70),))
+
+
+def matched(**found: int) -> Matched:
+    kinds = {Finding(kind): count for kind, count in found.items()}
+    named = tuple(Found(kind, (1, 2), (3, 4), count) for kind, count in kinds.items())
+    return Matched((), 40, named, CARRIED, kinds, equal=50, indistinct=2, not_comparable=1)
+
+
+def test_begins_where_both_logs_begin():
+    """Nothing is called copied before it was looked at."""
+    assert (5, 5, 0) == (NEW.begins, NEW.copied_to, NEW.equal)
+    assert Carried(5, 7, 5, 5) == carried_of(NEW)
+
+
+def test_counts_are_added_and_the_first_time_of_a_kind_stays():
+    """The newest positions count, and each kind is dated by its first finding."""
+    once = remembered(NEW, matched(doubled=3), 1_000)
+    twice = remembered(once, matched(doubled=4, missing=1), 2_000)
+    assert {"doubled": 7, "missing": 1} == twice.counts
+    assert {"doubled": 1_000, "missing": 2_000} == twice.since_ms
+    assert (60, 40, 70, 100, 4, 2) == (
+        *(twice.copied_to, twice.mapped_to, twice.seen_to),
+        *(twice.equal, twice.indistinct, twice.not_comparable),
+    )
+    assert CARRIED == carried_of(twice)
+
+
+def test_few_findings_are_named():
+    """The ledger's record stays small, however much is wrong."""
+    known = NEW
+    for _ in range(KEPT_FINDINGS + 5):
+        known = remembered(known, matched(foreign=1), 1)
+    assert (KEPT_FINDINGS, {"foreign": KEPT_FINDINGS + 5}) == (len(known.findings), known.counts)
+
+
+def test_the_record_is_read_as_it_was_written():
+    """With all that the next look goes on with."""
+    known = remembered(NEW, matched(changed=1), 1)
+    read = parse_ledger(known.key(), known.value())
+    assert isinstance(read, Observed)
+    assert (known, CARRIED) == (read, carried_of(read))
+
+
+def test_it_is_an_audit_of_what_the_map_has():
+    """A changed record is a difference; doubled ones have checks of their own."""
+    audit = remembered(NEW, matched(changed=2, doubled=9), 1).audit
+    assert (5, 40, 70, 2, 50) == (
+        *(audit.start, audit.end, audit.downstream_end),
+        *(audit.difference_count, audit.proved),
+    )
