@@ -40,7 +40,7 @@ def documents_are_those_of_the_schema() -> None:
         (0.25, "0.2"),
         ("a", "a"),
         (0, "0"),
-        ("g" * 1005, "g" * 1000 + " ... and 5 characters more (--output json)"),
+        ("all " * 99 + "g" * 255, "all " * 99 + "g" * 250 + " ... and 5 characters more (--output json)"),
     ],
 )
 def test_cells_are_written_for_people(cell: object, text: str) -> None:

@@ -101,9 +101,9 @@ class TestMetadata:
 
     def test_a_note_about_replicas_skips_no_configs(self, duties, clusters, planned) -> None:
         """The configs were synced; that copies get fewer replicas is told beside it."""
-        planned(notes=("replication.factor is 2; copies get 1: B has 1 broker(s)",))
+        planned(notes=("replication.factor is 2; copies get 1: B has 1 broker",))
         duties.do(DutyName.TOPIC_CONFIGS, clusters)
-        told = "0 changed, 0 left as they are; replication.factor is 2; copies get 1: B has 1 broker(s)"
+        told = "0 changed, 0 left as they are; replication.factor is 2; copies get 1: B has 1 broker"
         assert (DutyState.DONE, told) == row(duties, DutyName.TOPIC_CONFIGS)
 
     def test_what_a_person_approves_is_only_reported(self, flow, failed, clusters, planned) -> None:

@@ -1095,7 +1095,7 @@ def test_ready_says_what_is_undecided(ask, source, orders):
     source.append(orders, key=b"k", value=b"v", timestamp=int(time.time() * 1000))
     source.topics["orders"].logs[0].undecided = 1
     result = ask(GateRequest(Mode.PLANNED, still_writing=True))
-    expected = "READY; 1 record is not on the target, 1 of them behind open transactions"
+    expected = "READY; 1 record is missing on the target, 1 of them behind open transactions"
     assert (True, 1, expected) == (result.ready, result.undecided_records, result.headline)
 
 

@@ -101,7 +101,7 @@ def test_without_great_expectations_it_is_one_line(flow, clusters, orders, monke
     """Airflow's `validate` says what to install; without pages the same facts are judged all the same."""
     monkeypatch.setattr("twinlog.judge.great_expectations.find_spec", {}.get)
     facts = observe(FlowSnapshot(flow, clusters))
-    with pytest.raises(UsageError, match=r"is not installed.*pip install 'twinlog\[gate\]'") as error:
+    with pytest.raises(UsageError, match=r"is not installed.*pip install 'twinlog\[gate\] @ file:") as error:
         validate.judge_with_pages(flow, facts, "manual__1")
     assert (2, "not-installed") == (error.value.exit_code, error.value.code)
     assert validate.judge(flow, facts).checks

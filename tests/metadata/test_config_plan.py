@@ -170,7 +170,7 @@ def test_replication_factors_are_compared_within_what_the_target_holds(flow):
     assert [("replication factor", "2", "1")] == [(it.name, it.source, it.target) for it in plan.drift]
     clamped = plan_topic_configs(replace(flow, replication_factor=5), state(entries(), entries(), 3, 3), [])
     assert () == clamped.drift
-    assert ("replication.factor is 5; copies get 3: B has 3 broker(s)",) == clamped.notes
+    assert ("replication.factor is 5; copies get 3: B has 3 brokers",) == clamped.notes
 
 
 def test_planning_changes_nothing(flow):

@@ -104,30 +104,32 @@ def _named(configuration: Configuration, name: str) -> FlowSettings:
     )
 
 
-def load_one_flow(path: Path, name: str | None) -> tuple[Configuration, FlowSettings]:
+def load_one_flow(path: Path, names: Sequence[str] | None) -> tuple[Configuration, FlowSettings]:
     """Read the file, print its warnings, and return the flow.
 
     Raises ConfigError if the file cannot be used, UsageError if it has no such flow, or has several and none is named.
     """
     configuration = read_configuration(path)
-    flows = select_flows(configuration, None if name is None else [name])
+    flows = select_flows(configuration, names)
     if len(flows) > 1:
-        names = ", ".join(flow.name for flow in flows)
+        several = ", ".join(flow.name for flow in flows)
+        has = "--flow names" if names else f"{path} has"
         raise UsageError(
-            f"this is about one flow, and {path} has {names}", hint=f"add --flow '{flows[0].name}'"
+            f"this is about one flow, and {has} {several}",
+            hint=f"add --flow '{flows[0].name}'" if not names else "ask about each by itself",
         )
     return configuration, flows[0]
 
 
-def load_flow_or_way_home(path: Path, name: str | None) -> tuple[Configuration, FlowSettings]:
+def load_flow_or_way_home(path: Path, names: Sequence[str] | None) -> tuple[Configuration, FlowSettings]:
     """Return the flow as `load_one_flow`; `B.home->A` names the one by which `A->B` goes home with other names.
 
     Raises TerminalError `no-way-home` if there is no such flow, and as `load_one_flow`.
     """
-    if name is None or HOME not in name:
-        return load_one_flow(path, name)
+    if names is None or len(names) > 1 or HOME not in names[0]:
+        return load_one_flow(path, names)
     configuration = read_configuration(path)
-    return configuration, _way_home(configuration, _tidy(name))
+    return configuration, _way_home(configuration, _tidy(names[0]))
 
 
 def load_flows_and_ways_home(path: Path, names: Sequence[str] | None) -> tuple[FlowSettings, ...]:

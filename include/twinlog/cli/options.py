@@ -30,7 +30,8 @@ FlowOption = Annotated[
 ]
 
 OneFlowOption = Annotated[
-    str | None, typer.Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled.")
+    list[str] | None,
+    typer.Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled."),
 ]
 
 TopicsOption = Annotated[

@@ -119,8 +119,8 @@ def document(result: Any) -> str:
     return visible_json(json.dumps(to_json(result), indent=2, ensure_ascii=False)) + "\n"
 
 
-LONGEST = 1000
-"""Characters of a cell that are shown: a group's name may have 32,767 (Kafka's STRING)."""
+LONGEST = 250
+"""Characters of a word that are shown: a topic's name has no more, a group's may have 32,767 (Kafka's STRING)."""
 
 
 def text_of(cell: Cell) -> str:
@@ -134,12 +134,14 @@ def text_of(cell: Cell) -> str:
             return f"{cell:,}"
         case float():
             return f"{cell:,.1f}"
-        case str() if len(cell) > LONGEST:
-            return (
-                f"{visible(cell[:LONGEST])} ... and {len(cell) - LONGEST:,} characters more (--output json)"
-            )
         case str():
-            return visible(cell)
+            return " ".join(map(_word, visible(cell).split(" ")))
+
+
+def _word(word: str) -> str:
+    """Cut a word that no line holds."""
+    left = len(word) - LONGEST
+    return f"{word[:LONGEST]} ... and {left:,} characters more (--output json)" if left > 0 else word
 
 
 def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:

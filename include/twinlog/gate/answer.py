@@ -162,7 +162,7 @@ class GateResult:
         )
         doubt = ", more is not known" if any(it.records is None for it in self.topics) else ""
         return singular(
-            f"{answer}; {sum(it.known for it in self.topics):,} records are not on the target{behind}{doubt}"
+            f"{answer}; {sum(it.known for it in self.topics):,} records are missing on the target{behind}{doubt}"
         )
 
     @property

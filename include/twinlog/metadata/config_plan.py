@@ -17,6 +17,7 @@ from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.metadata.values import AgreedConfig, ChangeKind, ConfigChange, Drift, Part, ThreeWay, three_way
 from twinlog.policy.selection import NameFilter
 from twinlog.topics.plan import Refusal, clamped, creation_configs, excluded_configs
+from twinlog.visible import singular
 
 Configs = Mapping[str, ConfigValue]
 
@@ -144,9 +145,9 @@ def _kept(topic: _Topic, name: str, there: str | None, remembered: str | None) -
 def _clamped(flow: FlowSettings, state: TopicConfigState) -> Iterator[str]:
     factor = clamped(flow.replication_factor, state.target_brokers)
     if state.copies and factor != flow.replication_factor:
-        yield (
+        yield singular(
             f"replication.factor is {flow.replication_factor}; copies get {factor}:"
-            f" {flow.target.alias} has {state.target_brokers} broker(s)"
+            f" {flow.target.alias} has {state.target_brokers} brokers"
         )
 
 

@@ -212,7 +212,11 @@ class FailoverReport(RecoveryReport):
         """Return, as a clause, what the gate would refuse, and what is not on the target."""
         refused = listed(sorted({it.check for it in self.accept}), 3)
         no = f"THE GATE WOULD SAY NO: {refused}; " if refused else ""
-        return f"{no}{at_risk(self.topics).told('are not on the target')}" if self.topics else no.rstrip("; ")
+        return (
+            f"{no}{at_risk(self.topics).told('are missing on the target')}"
+            if self.topics
+            else no.rstrip("; ")
+        )
 
 
 @dataclass(frozen=True, slots=True)

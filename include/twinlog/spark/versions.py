@@ -21,7 +21,7 @@ def require_spark(master: str) -> None:
     if spark is None and (client is None or not master.startswith("sc://")):
         raise UsageError(
             "PySpark, which copies and compares, is not installed",
-            hint="pip install 'twinlog[spark]'",
+            hint="pip install 'twinlog[spark] @ file:...'",
             code="not-installed",
         )
     if None not in {spark, client} and spark != client:

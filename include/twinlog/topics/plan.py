@@ -16,12 +16,13 @@ from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, ConfigSource, ConfigV
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.grouped import grouped
 from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import InternalTopic, internal_topics
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.own_topic_rules import InternalState, check_cleanup, lacking, unchecked
-from twinlog.visible import and_more
+from twinlog.visible import and_more, singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def plan(
         notes=(
             *internal_notes,
             *_no_ids_note(flow, discovery),
-            *_clamp_notes(flow, known, factor),
+            *_clamp_note([it.remote_topic for it in known], flow.replication_factor, factor, flow),
             *_unheeded_note([*unheeded.values()]),
         ),
     )
@@ -174,13 +175,14 @@ def plan_internal(
             changes.extend(_configuration(topic, state))
         elif error is None or error.code == NO_SUCH_TOPIC:
             changes.append(_internal_creation(topic, brokers))
-            notes.extend(
-                _clamp_note(topic.name, topic.replication_factor, changes[-1].replication_factor, flow)
-            )
         elif topic.vital:
             raise error
         else:
             notes.append(str(error))
+    created = (it for it in changes if it.kind is ChangeKind.CREATE_INTERNAL)
+    by_factor = grouped(((it.wanted_factor, it.replication_factor), it.name) for it in created)
+    for (wanted, given), names in by_factor.items():
+        notes += _clamp_note(names, wanted, given, flow)
     return tuple(changes), tuple(notes)
 
 
@@ -283,16 +285,10 @@ def _configuration(topic: InternalTopic, state: InternalState) -> Iterable[Chang
     return (Change(ChangeKind.CONFIGURE_INTERNAL, topic.name, count, configs=configs),) if configs else ()
 
 
-def _clamp_notes(flow: FlowSettings, topics: Sequence[DiscoveredTopic], factor: int) -> Iterable[str]:
-    """Return one note for all copies together: a first cycle may create a thousand."""
-    if not topics:
-        return ()
-    return _clamp_note(topics[0].remote_topic + and_more(len(topics)), flow.replication_factor, factor, flow)
-
-
-def _clamp_note(name: str, wanted: int, given: int, flow: FlowSettings) -> Iterable[str]:
-    if given != wanted:
-        yield (
-            f"{name} gets replication factor {given} instead of {wanted}:"
-            f" {flow.target.alias} has {given} broker(s)"
+def _clamp_note(names: Sequence[str], wanted: int, given: int, flow: FlowSettings) -> Iterable[str]:
+    """Return one note for all these topics together: a first cycle may create a thousand."""
+    if names and given != wanted:
+        yield singular(
+            f"{flow.target.alias} has {given:,} brokers: replication factor {given} instead of {wanted} for"
+            f" {names[0]}{and_more(len(names))}"
         )

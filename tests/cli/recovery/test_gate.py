@@ -131,6 +131,8 @@ def test_several_flows_need_a_name(world, capsys: pytest.CaptureFixture[str], wo
     assert 2 == main([*words, "--config", str(world.file)])
     said = f"this is about one flow, and {world.file} has A->B, B->A; add --flow 'A->B'"
     assert said in capsys.readouterr().err
+    assert 2 == main([*words, "--flow", "A->B", "--flow", "B->A", "--config", str(world.file)])
+    assert "--flow names A->B, B->A; ask about each by itself" in capsys.readouterr().err
     command: Any = typer.main.get_command(app)
     for word in words[: 2 if words[0] in {"metadata", "topics"} else 1]:
         command = command.commands[word]

@@ -283,15 +283,17 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
         "alias | cluster_id | brokers",
         report.clusters,
     )
-    yield Grid.of(
-        f"{report.flow}: permissions that are missing or could not be asked about",
-        "verdict | cluster | resource | name | missing | not known: unknown | needed to: why",
-        (it for it in report.permissions if it.missing or (it.unknown and it.required)),
-        _all_there(report),
-        verdict=lambda it: "warning" if not it.required or not it.missing else "no",
-        missing=lambda it: ", ".join(it.missing) or None,
-        unknown=lambda it: ", ".join(it.unknown) or None,
-    )
+    if lacking := [it for it in report.permissions if it.missing or (it.unknown and it.required)]:
+        yield Grid.of(
+            f"{report.flow}: permissions that are missing or could not be asked about",
+            "verdict | cluster | resource | name | missing | not known: unknown | needed to: why",
+            lacking,
+            verdict=lambda it: "warning" if not it.required or not it.missing else "no",
+            missing=lambda it: ", ".join(it.missing) or None,
+            unknown=lambda it: ", ".join(it.unknown) or None,
+        )
+    else:
+        yield Lines(f"{report.flow}: permissions: {_all_there(report)}", ())
     optional = "and these, for syncs, failover and failback only"
     for title, lines in (("run these", report.acls), (optional, report.optional_acls)):
         if lines:

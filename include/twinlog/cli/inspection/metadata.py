@@ -85,7 +85,7 @@ def apply(
     from twinlog.state.own_clusters import open_own_clusters
 
     saved = None if plan is None else _read(plan, profile)
-    chosen = _flow(config, flow or (saved.flow if saved else None), profile)
+    chosen = _flow(config, flow or ([saved.flow] if saved else None), profile)
     with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
         result = apply_plan.run(chosen, clusters, saved) if saved else sync.run(chosen, clusters)
@@ -93,10 +93,10 @@ def apply(
     return ExitCode.DONE if result.complete else ExitCode.CLUSTER
 
 
-def _flow(config: Path, name: str | None, profile: Profile | None) -> FlowSettings:
+def _flow(config: Path, names: list[str] | None, profile: Profile | None) -> FlowSettings:
     from twinlog.metadata.apply_plan import with_profile
 
-    _, one = load_one_flow(config, name)
+    _, one = load_one_flow(config, names)
     return one if profile is None else with_profile(one, profile)
 
 

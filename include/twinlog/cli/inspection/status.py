@@ -168,9 +168,11 @@ def _title(status: FlowStatus) -> str:
     told = f"{status.held or status.state.value}{by}"
     stopped = f", {_stopped(status.stopped)}" if status.stopped else ""
     if status.stopped_partitions:
-        stopped += f", {len(status.stopped_partitions):,} partition(s) stopped until a person acts"
+        stopped += f", {len(status.stopped_partitions):,} partitions stopped until a person acts"
     last = f"; by the last report, of {status.as_of}:" if status.as_of else ","
-    source = "," if status.source_reachable else f", the source is out of reach{last}"
+    source = (
+        (";" if status.held else ",") if status.source_reachable else f", the source is out of reach{last}"
+    )
     return f"{status.flow}: {told}{stopped}{source} {_behind(status)}"
 
 

@@ -199,7 +199,7 @@ def _needed(machine: Machine, pins: Mapping[str, str]) -> Iterator[Check]:
         "pyspark = pyspark-client",
         "critical",
         None in {spark, client} or spark == client,
-        f"{spark} and {client}",
+        f"{spark or 'none'} and {client or 'none'}",
         "equal versions",
         "both install into one folder: pip install both again, with one version",
     )
@@ -215,7 +215,7 @@ def _package(name: str, version: str | None, specifier: str) -> Check:
         version is not None and SpecifierSet(specifier).contains(version),
         version or "not installed",
         specifier or "installed",
-        f"needed for some of twinlog only: pip install 'twinlog[{EXTRAS[name]}]'"
+        f"needed for some of twinlog only: pip install 'twinlog[{EXTRAS[name]}] @ file:...'"
         if left_out
         else "install twinlog from its lock file: make setup",
     )

@@ -67,7 +67,7 @@ def failback(
     return _home(config, flow, tail, master, sign_with, dry_run=dry_run, yes=yes)
 
 
-def _save(config: Path, flow: str | None, sign_with: Path | None, *, dry_run: bool) -> int:
+def _save(config: Path, flow: list[str] | None, sign_with: Path | None, *, dry_run: bool) -> int:
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.failback import failback as recovery
     from twinlog.recovery.one_sided.read import opened_logs
@@ -86,7 +86,7 @@ def _save(config: Path, flow: str | None, sign_with: Path | None, *, dry_run: bo
 
 def _home(
     config: Path,
-    flow: str | None,
+    flow: list[str] | None,
     tail: Tail | None,
     master: str | None,
     sign_with: Path | None,

@@ -82,7 +82,7 @@ def open_stage(*, keep: bool = False) -> Iterator[Stage]:
     if find_spec("airflow") is None:
         raise UsageError(
             "Airflow is not installed",
-            hint="pip install 'twinlog[airflow]', or twinlog machine demo --without-airflow",
+            hint="pip install 'twinlog[airflow] @ file:...', or twinlog machine demo --without-airflow",
             code="not-installed",
         )
     folder = _kept_folder() if keep else Path(tempfile.mkdtemp(prefix="twinlog-demo-"))

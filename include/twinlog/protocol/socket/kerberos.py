@@ -137,7 +137,7 @@ def _library() -> Any:
     except ImportError as error:
         raise ConfigError(
             f"a login by Kerberos needs the library gssapi: {error}",
-            hint="pip install 'twinlog[kerberos]', also where Spark's workers run",
+            hint="pip install 'twinlog[kerberos] @ file:...', also where Spark's workers run",
             code="authentication",
         ) from None
     return gssapi

@@ -23,7 +23,7 @@ def token(
     except ImportError:
         raise ConfigError(
             "a login to MSK by IAM needs Amazon's library",
-            hint="pip install 'twinlog[msk]', also where Spark's workers run",
+            hint="pip install 'twinlog[msk] @ file:...', also where Spark's workers run",
             code="oauth",
         ) from None
     where = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "")
