@@ -13,7 +13,8 @@ from twinlog.cluster.admin import groups as group_admin
 from twinlog.cluster.admin import open_transactions as transactions
 from twinlog.cluster.admin import topics as topic_admin
 from twinlog.cluster.by_requests.admin import RequestAdmin
-from twinlog.cluster.by_requests.records import RequestWriter, read_few
+from twinlog.cluster.by_requests.records import RequestWriter
+from twinlog.cluster.few_records import read_few
 from twinlog.cluster.permissions.needs import Need, Resource, Rights
 from twinlog.cluster.permissions.rights import find_rights
 from twinlog.cluster.session import Session, client_properties, describe_cluster
@@ -144,12 +145,9 @@ class KafkaCluster:
     def read_records(
         self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-        if by_kerberos(self._settings, "consumer") is not None:
-            topic_admin.describe_topics(self.session, {it.topic for it in starts}).require()
-            with self.brokers.lent() as connected:
-                return read_few(connected, starts, limit, read_committed=read_committed)
-        properties = client_properties(self._settings, "consumer")
-        return record_io.read_records(self.session, properties, starts, limit, read_committed=read_committed)
+        topic_admin.describe_topics(self.session, {it.topic for it in starts}).require()
+        with self.brokers.lent() as connected:
+            return read_few(connected, starts, limit, read_committed=read_committed)
 
     def latest(self, topic: str) -> Mapping[bytes, bytes | None]:
         return self._state_reader.latest(topic)

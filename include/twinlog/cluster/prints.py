@@ -13,10 +13,9 @@ from hashlib import blake2b
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.record import Record, key_and_value, read_records
-from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
+from twinlog.logs.log_reader import read_while, refuse
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
-from twinlog.protocol.errors import LEADER_MOVED, Code, error_for
 from twinlog.protocol.fetcher import Fetcher
 from twinlog.protocol.legacy import as_batches, is_old, naming, walk_verified
 from twinlog.protocol.wire import Fetched
@@ -26,8 +25,6 @@ _FETCH_BYTES = 4 << 20
 _FEW_BYTES = 1 << 16
 _FEW = 10
 """Limit up to which little is fetched at once: the first batch comes whole, however large it is."""
-
-_MAX_STALLS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +54,14 @@ def read_fingerprints(
     size = _FEW_BYTES if limit <= _FEW else _FETCH_BYTES
     fetcher = Fetcher(brokers, max_bytes=size, partition_max_bytes=size, read_committed=True)
     found: list[Fingerprint] = []
-    stalls = 0
-    while position < end and len(found) < limit:
-        for error in fetcher.request({it: position}).values():
-            raise error
-        behind = position
-        for answer in fetcher.answers():
-            for fetched in answer:
-                behind = _take(brokers, fetched, position, found)
-        stalls = 0 if behind > position else stalls + 1
-        if stalls > _MAX_STALLS:
-            raise TransientError(
-                f"cluster {brokers.settings.alias} does not serve {it.topic}-{it.partition} to its end",
-                code="unsettled",
-                cluster=brokers.settings.alias,
-            )
-        position = behind
+    positions = {it: position}
+
+    def take(fetched: Fetched) -> int:
+        return _take(fetched, brokers.settings.alias, positions[it], found)
+
+    read_while(
+        brokers, fetcher, positions, lambda _: positions[it] < end and len(found) < limit, take, refuse
+    )
     return tuple(one for one in found[:limit] if one.offset < end)
 
 
@@ -88,17 +77,9 @@ def key_digest(key: bytes | None) -> bytes | None:
     return None if key is None else blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
-def _take(brokers: Brokers, fetched: Fetched, position: int, found: list[Fingerprint]) -> int:
-    if fetched.error in LEADER_MOVED:
-        brokers.forget_leaders()
-        return position
-    if fetched.error == Code.OFFSET_OUT_OF_RANGE:
-        it = fetched.topic_partition
-        return max(position, brokers.offsets([it], EARLIEST)[it])
-    if fetched.error:
-        raise error_for(fetched.error, f"a fetch of {fetched.topic}", brokers.settings.alias)
+def _take(fetched: Fetched, alias: str, position: int, found: list[Fingerprint]) -> int:
     aborted = AbortedTransactions.of(fetched.aborted)
-    with naming(fetched, brokers.settings.alias):
+    with naming(fetched, alias):
         block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
         for header, batch in walk_verified(block):
             hidden = aborted.hides(header, batch)

@@ -1,27 +1,21 @@
-"""Write and read few records: our own small topics, and single records of others.
+"""Write few records to our own small topics.
 
 The copy itself does not use this module (twinlog.lane does the copy).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from twinlog.cluster.admin import topics
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, refusal
 from twinlog.cluster.values import InternalRecord
-from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.errors import unreachable
 
 Properties = Mapping[str, Any]
-
-# Few records of each partition are wanted; a batch larger than this is still answered whole.
-FETCH_BYTES = 65_536
 
 BATCH_BYTES = 512 * 1024
 """Bytes of records in one batch before compression: half of what brokers accept by default."""
@@ -121,88 +115,6 @@ def _producer_properties(properties: Properties) -> dict[str, Any]:
         "linger.ms": 1,
         "batch.size": BATCH_BYTES,
         "message.timeout.ms": int(REQUEST_SECONDS * 1000),
-        "log_level": 0,
-    }
-
-
-def read_records(
-    session: Session,
-    properties: Properties,
-    starts: Mapping[TopicPartition, int],
-    limit: int,
-    *,
-    read_committed: bool = True,
-) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-    """Read up to `limit` records of each partition, from the given offset to the end of that isolation level.
-
-    A start below the log start reads from the log start. Raises ClusterUnreachable if the partitions were not read in
-    time.
-    """
-    if not starts:
-        return {}
-    topics.describe_topics(session, {it.topic for it in starts}).require()
-    read: dict[TopicPartition, list[ReadRecord]] = {it: [] for it in starts}
-    consumer = Consumer(_consumer_properties(properties, read_committed=read_committed))
-    try:
-        consumer.assign([ClientPartition(it.topic, it.partition, start) for it, start in starts.items()])
-        _fill(session, consumer, read, limit)
-    finally:
-        consumer.close()
-    return {it: tuple(records) for it, records in read.items()}
-
-
-def _fill(
-    session: Session, consumer: Consumer, read: dict[TopicPartition, list[ReadRecord]], limit: int
-) -> None:
-    waiting = set(read)
-    deadline = time.monotonic() + REQUEST_SECONDS
-    while waiting:
-        for message in consumer.consume(num_messages=500, timeout=0.2):
-            it = _position(message)
-            if it not in waiting:
-                continue
-            if message.error() is None:
-                read[it].append(_record(message))
-            elif message.error().code() != KafkaError._PARTITION_EOF:
-                raise refusal(message.error(), _asked(session, "read", it.topic, "READ"))
-            if message.error() is not None or len(read[it]) >= limit:
-                waiting.discard(it)
-                consumer.incremental_unassign([ClientPartition(*it)])
-        if waiting and time.monotonic() > deadline:
-            late = min(waiting)
-            raise unreachable(
-                session.alias, f"topic {late.topic} partition {late.partition} was not read in time"
-            )
-
-
-def _position(message: Message) -> TopicPartition:
-    return TopicPartition(
-        message.topic() or "", message.partition() if message.partition() is not None else -1
-    )
-
-
-def _record(message: Message) -> ReadRecord:
-    kind, milliseconds = message.timestamp()
-    return ReadRecord(
-        offset=message.offset() if message.offset() is not None else OFFSET_INVALID,
-        timestamp=milliseconds if kind else -1,
-        key=message.key(),
-        value=message.value(),
-    )
-
-
-def _consumer_properties(properties: Properties, *, read_committed: bool) -> dict[str, Any]:
-    return {
-        **properties,
-        # A group id must be given although partitions are assigned by hand and no offset is committed.
-        "group.id": "twinlog-peek",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
-        "auto.offset.reset": "earliest",
-        "fetch.message.max.bytes": FETCH_BYTES,
-        "fetch.wait.max.ms": 10,
         "log_level": 0,
     }
 

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from twinlog.cluster.records import FETCH_BYTES
+from twinlog.cluster.few_records import FETCH_BYTES
 from twinlog.cluster.session import Asked, client_properties, refusal
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ClusterRefused

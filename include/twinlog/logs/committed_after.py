@@ -86,6 +86,6 @@ def first_committed_after(
         positions,
         lambda place: not readings[place].over(positions[place]),
         take,
-        gone=positions.pop,
+        gone=lambda place, _: positions.pop(place),
     )
     return {place: it.found for place, it in readings.items() if it.found is not None}

@@ -21,8 +21,9 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
-from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError
+from twinlog.errors import ClusterRefused, FormatError, TerminalError, TransientError, TwinlogError
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.logs import cache
 from twinlog.logs.log_state import LogState, Resolver, state_of
@@ -46,18 +47,18 @@ def read_while(
     positions: dict[TopicPartition, int],
     unfinished: Callable[[TopicPartition], bool],
     take: Callable[[Fetched], int],
-    gone: Callable[[TopicPartition], object] = lambda partition: None,
+    gone: Callable[[TopicPartition, TwinlogError], object] = lambda partition, error: None,
 ) -> None:
     """Fetch partitions from `positions` on, and move these, as long as they are `unfinished`.
 
     `take` receives each answer with a block, and returns the position behind it.  `gone` receives partitions that no
-    longer exist or may not be seen.  Raises TransientError (`unsettled`) if no partition advances for half a minute,
-    the errors of a cluster that cannot be reached or refuses, and the errors that `take` raises.
+    longer exist or may not be seen, with the reason.  Raises TransientError (`unsettled`) if no partition advances for
+    half a minute, the errors of a cluster that cannot be reached or refuses, and the errors that `take` raises.
     """
     moved_at = time.monotonic()
     while wanted := {item: at for item, at in positions.items() if unfinished(item)}:
-        for partition in fetcher.request(wanted):
-            gone(partition)
+        for partition, error in fetcher.request(wanted).items():
+            gone(partition, error)
         moved = False
         for answer in fetcher.answers():
             for fetched in answer:
@@ -72,6 +73,11 @@ def read_while(
                 code="unsettled",
                 cluster=brokers.settings.alias,
             )
+
+
+def refuse(_: TopicPartition, error: TwinlogError) -> NoReturn:
+    """Raise why a partition cannot be read."""
+    raise error
 
 
 def _advance(

@@ -1,33 +1,28 @@
-"""Write and read few records by requests of our own, as `twinlog.cluster.records` does by confluent-kafka."""
+"""Write few records by requests of our own, as `twinlog.cluster.records` does by confluent-kafka."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from confluent_kafka import KafkaError
 
 from twinlog.batches.codec import ZSTD
-from twinlog.batches.markers import AbortedTransactions
-from twinlog.batches.record import Record, build_batch, key_and_value, read_records, record_rest
+from twinlog.batches.record import Record, build_batch, record_rest
 from twinlog.cluster.admin import topics
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, refusal
 from twinlog.cluster.session import requests as cut
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.grouped import grouped
-from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.logs.log_reader import read_while
-from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, KeptBrokers
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol.brokers import Brokers, KeptBrokers
 from twinlog.protocol.errors import LEADER_MOVED, NOT_APPENDED, unreachable
-from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.legacy import as_batches, is_old, naming, walk_verified
 from twinlog.protocol.retry import until
 from twinlog.protocol.socket.connection import fresh_buffer
 from twinlog.protocol.wire import (
     PRODUCE,
     PRODUCE_VERSION,
-    Fetched,
     Produced,
     produce_request,
     produce_response,
@@ -35,7 +30,6 @@ from twinlog.protocol.wire import (
 )
 
 _BATCH_BYTES = 512 * 1024
-_FETCH_BYTES = 1 << 16
 _TIMEOUT_MS = 25_000
 
 
@@ -92,34 +86,3 @@ def _sent(brokers: Brokers, at: TopicPartition, batch: memoryview) -> Produced:
     payload = connection.receive(fresh_buffer)
     connection.mute(produce_throttle_ms(payload))
     return produce_response(payload)[0]
-
-
-def read_few(
-    brokers: Brokers, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool
-) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-    """Read as `twinlog.cluster.records.read_records` does."""
-    firsts = brokers.offsets(starts, EARLIEST)
-    ends = brokers.offsets(starts, LATEST, read_committed=read_committed)
-    positions = {at: max(start, firsts[at]) for at, start in starts.items()}
-    read: dict[TopicPartition, list[ReadRecord]] = {at: [] for at in starts}
-
-    def take(fetched: Fetched) -> int:
-        at = fetched.topic_partition
-        position = positions[at]
-        aborted = AbortedTransactions.of(fetched.aborted if read_committed else ())
-        with naming(fetched, brokers.settings.alias):
-            block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
-            for header, batch in walk_verified(block):
-                if not aborted.hides(header, batch):
-                    found = (it for it in read_records(header, batch) if position <= it.offset < ends[at])
-                    read[at] += [ReadRecord(it.offset, it.timestamp, *key_and_value(it)) for it in found]
-                position = max(position, header.next_offset)
-        return position
-
-    fetcher = Fetcher(
-        brokers, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES, read_committed=read_committed
-    )
-    read_while(
-        brokers, fetcher, positions, lambda at: positions[at] < ends[at] and len(read[at]) < limit, take
-    )
-    return {at: tuple(records[:limit]) for at, records in read.items()}

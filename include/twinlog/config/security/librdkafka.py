@@ -36,7 +36,7 @@ MAPPED: Mapping[str, tuple[str, int, int]] = {
 """Numbers of a Java client's connections: librdkafka's name, and the range outside of which it refuses to start.
 
 Java allows more; 0 means "never" for librdkafka's idle connections, as -1 does for Java's.  Java's settings about
-records (`fetch.*`, `linger.ms`) have no place here: confluent-kafka only writes and reads single records
+records (`fetch.*`, `linger.ms`) have no place here: confluent-kafka only writes single records
 (cluster/records.py).
 """
 
