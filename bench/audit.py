@@ -1,5 +1,7 @@
 """Measure the audit beside MirrorMaker 2: records compared per CPU-second, and records of that kind MM2 copies.
 
+Besides, records of the same copy matched by their contents, as a flow that observes another engine does.
+
     python -m bench.audit ["1 KB" ... | all] [--profile] [--records N] [--out FOLDER]
 
 The audit is a full one of a good copy, one lane in this process without Spark, in the same run as MM2's copy.  The CPU
@@ -14,7 +16,8 @@ import pstats
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,16 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.api import open_clusters
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy
+from twinlog.formats.ledger.audit import Unproved
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import sync_topics
+from twinlog.logs.partition_reader import Item, PartitionReader
+from twinlog.observe.align import match
+from twinlog.observe.values import Carried
+from twinlog.protocol.brokers import LATEST, Brokers
 
 DEFAULT = ("1 KB", "100 B", "1 KB, 1 a batch")
 
@@ -71,14 +81,15 @@ def table(rows: Sequence[pages.Row]) -> str:
     lines = [
         "Records per CPU-second, and MiB of the largest process; the audit without Spark, whose start takes some 15"
         " CPU-seconds:\n",
-        f"| topic | audited | MM2 copies | x MM2 (goal {GOAL}) | proved as bytes | memory |",
-        "|---|---:|---:|---:|---:|---:|",
+        f"| topic | audited | MM2 copies | x MM2 (goal {GOAL}) | proved as bytes | memory | matched | x MM2 |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
         audited, copied = row["per_cpu_s"], row["mm2_per_cpu_s"]
         lines.append(
             f"| {row['kind']} | {audited:,.0f} | {copied:,.0f} | **{audited / copied:.1f}** |"
-            f" {row['as_bytes']:.0%} | {row['peak_mib']:.0f} |"
+            f" {row['as_bytes']:.0%} | {row['peak_mib']:.0f} | {row['matched_per_cpu_s']:,.0f} |"
+            f" **{row['matched_per_cpu_s'] / copied:.1f}** |"
         )
     return "\n".join(lines) + "\n"
 
@@ -106,6 +117,14 @@ def measure(
     assert result.equal and result.coverage == 1.0, result
     by_bytes = sum(it.equal_bytes for it in result.partitions)
     peak = memory.peak_mib()
+    memory.forget_peak()
+    matched, matching = observe(flow, topic)
+    assert matched == records, matched
+    print(
+        f"{kind.name:18} {matched:>9,} records matched  cpu {matching:6.2f} s"
+        f"  {matched / matching:>10,.0f} rec/cpu-s, {memory.peak_mib():.0f} MB peak",
+        flush=True,
+    )
     print(
         f"{kind.name:18} {result.records:>9,} records audited  cpu {cpu:6.2f} s"
         f"  {result.records / cpu:>10,.0f} rec/cpu-s"
@@ -123,9 +142,44 @@ def measure(
         "cpu_s": cpu,
         "wall_s": wall,
         "per_cpu_s": result.records / cpu,
+        "matched_per_cpu_s": matched / matching,
         "as_bytes": by_bytes / result.records,
         "peak_mib": peak,
     }
+
+
+@dataclass(frozen=True)
+class _Log:
+    """One side of a partition, up to its end."""
+
+    reader: PartitionReader
+    place: TopicPartition
+    end: int
+
+    def read(self, start: int) -> Iterator[Item]:
+        """Read it from an offset on."""
+        return self.reader.read(*self.place, start, self.end)
+
+
+def observe(flow: FlowSettings, topic: str) -> tuple[int, float]:
+    """Match a topic's partitions; return the equal records, and the CPU seconds."""
+    began, equal = time.process_time(), 0
+    with Brokers(flow.source.connection) as source, Brokers(flow.target.connection) as target:
+        readers = [
+            PartitionReader(it, Unproved.SOURCE_RETENTION, fetch_bytes=flow.copy.fetch_bytes)
+            for it in (source, target)
+        ]
+        for partition in source.metadata([topic])[topic].leaders:
+            places = TopicPartition(topic, partition), TopicPartition(flow.remote_name(topic), partition)
+            ends = [
+                brokers.offsets([it], LATEST)[it]
+                for brokers, it in zip((source, target), places, strict=True)
+            ]
+            logs = [_Log(*it) for it in zip(readers, places, ends, strict=True)]
+            found = match(logs[0], logs[1], Carried(0, 0), now_ms=0)
+            assert not found.findings, found.findings
+            equal += found.equal
+    return equal, time.process_time() - began
 
 
 if __name__ == "__main__":
