@@ -119,7 +119,7 @@ def measure(
     peak = memory.peak_mib()
     memory.forget_peak()
     matched, matching = observe(flow, topic)
-    assert matched == records, matched
+    assert matched == result.records, matched
     print(
         f"{kind.name:18} {matched:>9,} records matched  cpu {matching:6.2f} s"
         f"  {matched / matching:>10,.0f} rec/cpu-s, {memory.peak_mib():.0f} MB peak",
