@@ -19,7 +19,7 @@ from twinlog.observe.side import BACK, Chunk, Place, Side
 PROBE = 64
 """Records of the copy that are looked for at once."""
 
-AHEAD = 2
+AHEAD = 4
 """Chunks of the source behind the present one that count as around it."""
 
 FAR = 2_000_000
@@ -58,7 +58,7 @@ class Search:
         return found if found is None or found.upstream >= upstream else self._earlier(found, probes, ignored)
 
     def far(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
-        """Look where hints put the copy, then back, then on."""
+        """Look where hints put the copy, then further and further back and on."""
         probes = _prints(copy, ignored)
         for chunks in self._elsewhere(copy[0].offset, upstream):
             found = _first(chunks, probes, upstream, ignored)
@@ -88,12 +88,14 @@ class Search:
         hinted = [self.hints[at][0] + downstream - self.hints[at][1]] if at >= 0 else []
         for place in (*hinted, downstream):
             yield self._span(place, place + BACK)
-        reached, step = upstream, BACK
-        while reached > max(0, upstream - FAR):
-            start = max(0, upstream - FAR, reached - step)
-            yield self._span(start, reached)
-            reached, step = start, 2 * step
-        yield self._span(upstream, upstream + FAR)
+        before, behind, step = upstream, upstream, BACK
+        while before > 0 or behind < upstream + FAR:
+            start, end = max(0, before - step), behind + step
+            yield self._span(start, before)
+            yield self._span(behind, end)
+            if end > upstream + FAR:
+                return
+            before, behind, step = start, end, 2 * step
 
     def _span(self, start: int, end: int) -> Iterator[Chunk]:
         for chunk in self.source.scan(max(0, start)):

@@ -18,7 +18,10 @@ from twinlog.logs.partition_reader import Block, Item, Lost
 from twinlog.observe.likeness import prints
 from twinlog.observe.values import Stretch
 
-KEPT_BYTES = 24 << 20
+PIECE_BYTES = 1 << 20
+"""Bytes of batches, as they lie, that are read at once if they are more than one."""
+
+KEPT_BYTES = 16 << 20
 KEPT_CHUNKS = 3
 """Chunks that are kept however large they are: at least what lies on both sides of the place that is looked at."""
 
@@ -191,13 +194,16 @@ class Side:
 
 
 def _columns(block: Block) -> Iterator[tuple[Columns, bool]]:
-    """Read the records of a block; what batches share an encoding and a kind of timestamps is read at once."""
-    data = memoryview(bytes(block.data))  # the block's own memory is used again
+    """Read the records of a block, piece by piece: batches that share an encoding and a kind of timestamps."""
     kinds: Any = block.heads["attributes"] & (CODEC_MASK | LOG_APPEND_TIME)
-    edges = [*(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(block)]
+    begins = np.array([*block.begins, len(block.data)], np.int64)
     at = 0
     while at < len(block):
-        edge = next(it for it in edges if it > at)
-        columns = read_columns(data, block.begins[at:edge], checked=True)
+        full = int(np.searchsorted(begins, begins[at] + PIECE_BYTES, side="right")) - 1
+        other = np.flatnonzero(kinds[at:] != kinds[at])
+        end = min(max(full, at + 1), at + int(other[0]) if len(other) else len(block))
+        # The block's own memory is used again.
+        data = memoryview(bytes(block.data[begins[at] : begins[end]]))
+        columns = read_columns(data, (begins[at:end] - begins[at]).tolist(), checked=True)
         yield columns, bool(kinds[at] & LOG_APPEND_TIME)
         at += columns.batches
