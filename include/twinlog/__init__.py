@@ -1,3 +1,3 @@
 """twinlog: Kafka disaster-recovery replication on Airflow and Spark."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

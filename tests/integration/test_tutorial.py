@@ -26,7 +26,7 @@ FIRST_PORT = "19392"
 
 def as_here(text: str) -> str:
     """Return a text of the page with other ports."""
-    return text.replace("19092", FIRST_PORT).replace("19094", str(int(FIRST_PORT) + 2))
+    return text.replace("19192", FIRST_PORT).replace("19194", str(int(FIRST_PORT) + 2))
 
 
 def blocks(title: str) -> list[str]:
@@ -87,7 +87,9 @@ def test_it_works_as_it_is_written(shell: Callable[[str], tuple[int, str]], tmp_
         (tmp_path / "write.py").write_text(CREATES_THE_TOPIC.sub("", (tmp_path / "write.py").read_text(), 1))
         code, printed = shell("python write.py && twinlog gate")
         assert (1, True) == (code, "lag-records" in printed), printed
-        assert 0 == shell("twinlog run --once")[0]
+        code, printed = shell("twinlog run --once && twinlog gate")
+        assert (1, True) == (code, "audit-promised" in printed), printed
+        assert 0 == shell("twinlog audit && twinlog gate")[0]
         follow("The drill", "passed: 1 group went on at the right record", "RTO", "RPO")
     finally:
         code, printed = shell(blocks("Clean up")[0].splitlines()[0])
