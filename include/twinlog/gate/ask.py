@@ -22,13 +22,15 @@ from twinlog.facts.observe import observe
 from twinlog.facts.recall import recall, source_answers
 from twinlog.gate import answer, metadata
 from twinlog.gate.at_source import Moving, fly, moving_topics
-from twinlog.gate.groups import GroupFacts, read_both, read_target
+from twinlog.gate.groups import GroupFacts, read_both, read_target, recalled
 from twinlog.gate.observed import observed_copy
-from twinlog.groups.view import GroupPositions, read_positions
+from twinlog.groups.plan import Decided
+from twinlog.groups.view import GroupPositions, GroupView, look, read_positions
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.judge.check import CheckResult, Judged, Mode, Seen, Suite, Use, Validator, judge
 from twinlog.judge.rows import Asked, named, rows_of
 from twinlog.judge.table import asked, refuse_unknown
+from twinlog.once import read_once
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -78,11 +80,12 @@ def run(
     by: Validator = judge,
     sleep: Callable[[float], None] = time.sleep,
     seen: Observed | None = None,
+    watched: Moving | None = None,
 ) -> GateAnswer:
     """Ask both clusters and answer.
 
     `by` judges: at once, or as Great Expectations where Data Docs are wanted; the verdicts are the same.  `seen` is
-    what was read of both clusters just now, if it was.
+    what was read just now, if it was, `watched` what a fence has seen of the source (`moving_topics`).
 
     Raises ClusterUnreachable if the target cannot be reached, ClusterRefused, and ConfigError if
     `twinlog.gate.blocking` names an unknown check.  A source that does not answer is no error: it makes the answer
@@ -91,9 +94,9 @@ def run(
     refuse_unknown(flow.gate.blocking, f"{flow.name}: twinlog.gate.blocking")
     target_id = clusters.target.cluster_id()
     if request.mode is Mode.SOURCE_DEAD:
-        return _answer(flow, request, _without_source(flow, clusters), by, target_id)
+        return _answer(flow, request, _without_source(flow, clusters, seen), by, target_id)
     try:
-        found = _with_source(flow, clusters, request, sleep, seen)
+        found = _with_source(flow, clusters, request, sleep, seen, watched)
     except (ClusterUnreachable, TransientError) as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
@@ -108,18 +111,19 @@ def _with_source(
     request: GateRequest,
     sleep: Callable[[float], None],
     seen: Observed | None,
+    watched: Moving | None,
 ) -> _Found:
     arrived = known(fly(flow, clusters, sleep=sleep), "it did not arrive") if request.canary else None
     watch = answer.Stopwatch()
     moving = Moving({}, {})
     if not request.still_writing:
         copied = read_ledger(flow, clusters.target).incarnations
-        moving = moving_topics(flow, clusters.source, copied, sleep=sleep)
+        moving = moving_topics(flow, clusters.source, copied, sleep=sleep, watched=watched)
     watch.lap("watch the ends of the source")
     seen = seen or see(FlowSnapshot(flow, clusters))
     facts = seen.facts
     watch.lap("read the state of both clusters")
-    groups = read_both(seen.snapshot, seen.positions, facts)
+    groups = read_both(seen.snapshot, seen.groups, facts)
     watch.lap("translate the positions of all groups")
     schemas = metadata.differing_schemas(flow, clusters, seen.snapshot.discovery)
     pending = metadata.read(flow, clusters, facts.ledger)
@@ -138,13 +142,14 @@ def _with_source(
     return _Found(facts, beside, groups, watch.laps)
 
 
-def _without_source(flow: FlowSettings, clusters: Clusters) -> _Found:
+def _without_source(flow: FlowSettings, clusters: Clusters, seen: Observed | None) -> _Found:
     watch = answer.Stopwatch()
     answers = source_answers(clusters.source)
     watch.lap("find the source silent")
-    facts = recall(FlowSnapshot(flow, clusters))
+    seen = seen or see_target(FlowSnapshot(flow, clusters))
+    facts = seen.facts
     watch.lap("read the state on the target")
-    groups = read_target(flow, clusters.target, facts)
+    groups = read_target(flow, seen.recalled, facts)
     watch.lap("read the positions of all groups")
     others = metadata.other_writers(flow, clusters.target)
     beside = Asked(answers, read_disks(clusters.target).free_percent, others)
@@ -210,19 +215,36 @@ def _not_checked(suite: Suite, why: str) -> Judged:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observed:
-    """Hold what was read of both clusters; positions of groups come first, lest one is ahead of what was copied."""
+    """Hold what was read of a flow: of both clusters, or, without `positions`, of the target alone."""
 
-    positions: GroupPositions
     snapshot: FlowSnapshot
     facts: FlowFacts
+    positions: GroupPositions | None = None
+
+    @read_once
+    def groups(self) -> GroupView:
+        """The groups of both clusters."""
+        assert self.positions is not None
+        return look(self.snapshot, self.positions)
+
+    @read_once
+    def recalled(self) -> tuple[Decided, ...]:
+        """Where every group would start, by the target alone."""
+        snapshot, facts = self.snapshot, self.facts
+        return recalled(snapshot.flow, snapshot.clusters.target, facts.ledger, facts.progress, facts.maps)
 
 
 def see(snapshot: FlowSnapshot) -> Observed:
     """Read groups and facts, by a snapshot of which only the state on the target may have been read.
 
-    Raises ClusterUnreachable and ClusterRefused.
+    Positions of groups come first, lest one is ahead of what was copied.  Raises ClusterUnreachable and ClusterRefused.
     """
     positions = read_positions(snapshot.flow, snapshot.clusters)
-    return Observed(positions, snapshot, observe(snapshot))
+    return Observed(snapshot, observe(snapshot), positions)
+
+
+def see_target(snapshot: FlowSnapshot) -> Observed:
+    """Read what the target knows of a flow whose source is lost.  Raises errors of the target."""
+    return Observed(snapshot, recall(snapshot))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets
@@ -27,17 +27,24 @@ from twinlog.visible import listed
 
 Ends = Answers[TopicPartition, PartitionOffsets]
 
+LATELY_SECONDS = 600.0
+"""Ends that were watched before that are watched anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moving:
     """Topics that did not stand still.
 
     `written` names the producer that holds a transaction open in a topic, "" if none is known.  `unseen` says why a
-    topic cannot be watched: nobody knows whether it is written to.
+    topic cannot be watched: nobody knows whether it is written to.  `ends` were read last, of the topics with these
+    `ids`, at the moment `at` (`time.monotonic`).
     """
 
     written: Mapping[str, str]
     unseen: Mapping[str, str]
+    ids: Mapping[str, str] = field(default_factory=dict)
+    ends: Ends | None = None
+    at: float = 0.0
 
     @property
     def topics(self) -> frozenset[str]:
@@ -69,23 +76,31 @@ def moving_topics(
     known: Collection[str],
     *,
     sleep: Callable[[float], None] = time.sleep,
+    watched: Moving | None = None,
 ) -> Moving:
     """Watch the flow's topics for the configured time; return those that are written to or could not be watched.
+
+    If the same topics were `watched` lately, the time since counts: it is compared with the ends of then.
 
     `known` are topics copied before: one that the source does not list any more may be hidden, and be written to.
     Raises ClusterUnreachable, ClusterRefused.
     """
     described = source.describe_topics(produced_topics(flow, source, known))
     partitions = all_partitions(described.found.values())
-    before = source.offsets(partitions)
-    sleep(flow.gate.fence_seconds)
+    ids = {it.name: it.topic_id for it in described.found.values()}
+    if watched and watched.ends and watched.ids == ids and time.monotonic() < watched.at + LATELY_SECONDS:
+        before = watched.ends
+    else:
+        before = source.offsets(partitions)
+        sleep(flow.gate.fence_seconds)
     after = source.offsets(partitions)
     hidden = {topic: error for topic, error in described.refused.items() if topic not in described.absent}
     leaderless = {at.topic: error for at, error in (*before.refused.items(), *after.refused.items())}
     unseen = {topic: error.message for topic, error in {**leaderless, **hidden}.items()}
     moving = moved(partitions, before, after)
     writing = {at for at in moving if at not in before.refused and at not in after.refused}
-    return Moving({**dict.fromkeys(_topics(writing), ""), **_writers(source, writing)}, unseen)
+    written = {**dict.fromkeys(_topics(writing), ""), **_writers(source, writing)}
+    return Moving(written, unseen, ids, after, time.monotonic())
 
 
 def _writers(source: ClusterReader, partitions: Iterable[TopicPartition]) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from twinlog.groups.engine import EnginePosition, engine_positions
 from twinlog.groups.plan import Decided, make_plan
 from twinlog.groups.recall import recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
-from twinlog.groups.view import GroupPositions, look
+from twinlog.groups.view import GroupView
 from twinlog.judge.check import Row
 from twinlog.judge.table import GROUPS
 from twinlog.kafka_types import TopicPartition
@@ -51,12 +51,12 @@ class GroupFacts:
     engine: tuple[EnginePosition, ...] = ()
 
 
-def read_both(snapshot: FlowSnapshot, positions: GroupPositions, facts: FlowFacts) -> GroupFacts:
+def read_both(snapshot: FlowSnapshot, seen: GroupView, facts: FlowFacts) -> GroupFacts:
     """Find what of the groups' positions on the source reached the target; they were read before the snapshot.
 
     Raises ClusterUnreachable, ClusterRefused.
     """
-    flow, seen = snapshot.flow, look(snapshot, positions)
+    flow = snapshot.flow
     report = checkpoints.preview(flow, seen)
     same = same_record.read(flow, snapshot.clusters, facts, report.rows)
     rows = [
@@ -136,12 +136,11 @@ def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
         yield GroupAtRisk(group, sum(known) if len(known) == len(counts) else None)
 
 
-def read_target(flow: FlowSettings, target: ClusterReader, facts: FlowFacts) -> GroupFacts:
-    """Find where every group would start, from the checkpoints, the ledger and the target's own groups.
+def read_target(flow: FlowSettings, every: Iterable[Decided], facts: FlowFacts) -> GroupFacts:
+    """Say where every group would start, as `recalled` has decided.  Pure.
 
     How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
-    every = recalled(flow, target, facts.ledger, facts.progress, facts.maps)
     judged = [it for it in every if not it.gone]
     return GroupFacts(
         tuple(recalled_row(flow, it, facts.copies.get(it.row.remote)) for it in judged),

@@ -23,12 +23,10 @@ from twinlog.recovery.report import at_risk, skips
 from twinlog.recovery.steps import canary
 from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.forbidden import known_to_forbid, told
-from twinlog.recovery.steps.loss import read_loss
 from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
-from twinlog.recovery.steps.source_dead import read_placings, shown
+from twinlog.recovery.steps.source_dead import recalled, shown
 from twinlog.recovery.steps.world import Answer, Found, World, learned
 from twinlog.state.ledger import Ledger
-from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import listed, singular
 
 AGAIN = "look at what would be done now, and approve that"
@@ -37,7 +35,10 @@ AGAIN = "look at what would be done now, and approve that"
 def ask_gate(world: World) -> Outcome:
     """Ask the readiness gate, and keep its answer."""
     tools = world.tools
-    answer = ask.run(world.flow, world.clusters, GateRequest(world.mode), sleep=tools.sleep)
+    known, request = world.found, GateRequest(world.mode)
+    answer = ask.run(
+        world.flow, world.clusters, request, sleep=tools.sleep, seen=known.observed, watched=known.watched
+    )
     kept = keep(world.flow, world.clusters.target, answer, tools.seal)
     result = answer.result
     yes = listed([
@@ -69,7 +70,7 @@ def look_gate(world: World, mended: Collection[str] = ()) -> Outcome:
         found = tuple(it for it in known if it.name not in mended)
         why = f"says no already, before producers are stopped: {told(found)}"
     else:
-        result = ask.run(flow, clusters, GateRequest(world.mode)).result
+        result = ask.run(flow, clusters, GateRequest(world.mode), seen=world.found.observed).result
         found = tuple(it for it in result.checks if it.blocks)
         answers = "source-silent" in result.blocking
         why = f"{flow.source.alias} answers (use mode planned)" if answers else told(found)
@@ -89,9 +90,9 @@ def approve(world: World) -> Outcome:
         cost, found = ("", found) if found.drained else missing(world)
         cost = cost or told_lost(world)
     else:
-        loss = found.loss or read_loss(FlowSnapshot(flow, world.clusters))
-        cost, placings = loss.cost, read_placings(flow, world.clusters.target, world.ledger)
-        found = replace(found, loss=loss, topics=loss.topics, groups=shown(placings))
+        found = found if found.loss is not None else recalled(world)
+        assert found.loss is not None and found.observed is not None
+        cost, found = found.loss.cost, replace(found, groups=shown(found.observed.recalled))
     if text := skips(found.groups):
         cost = f"{cost}, but {text}"
     run = world.noted

@@ -86,7 +86,8 @@ def fence_producers(world: World, *others: World) -> Outcome:
         denied = f"{made}, not on all: {why}" if made else f"no ACL was made: {why}"
     else:
         denied = made or "WRITE was denied already"
-    return learned(done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}"), found)
+    outcome = done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
+    return learned(outcome, replace(found, watched=moving))
 
 
 def drain(world: World) -> Learned:
@@ -398,7 +399,8 @@ def look_fence(world: World, copied: str = "") -> Outcome:
 
 def look_groups(world: World) -> Outcome:
     """Say where groups would go on."""
-    found = checkpoints.run(placing(world.flow), world.clusters, dry_run=True)
+    seen = world.found.observed or see(FlowSnapshot(world.flow, world.clusters))
+    found = checkpoints.preview(placing(world.flow), seen.groups)
     groups, wrong = placed(found.rows), misplaced(found.rows)
     text = f"{len({it.group for it in found.rows}):,} groups, {len(found.rows):,} positions"
     if wrong:

@@ -11,14 +11,15 @@ from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, uncovered
 from twinlog.formats.ledger.recovery import StepState
+from twinlog.gate import groups
 from twinlog.gate.accepting import command
-from twinlog.gate.groups import recalled
+from twinlog.gate.ask import see_target
 from twinlog.groups.plan import Decided, changes_of
 from twinlog.kafka_types import TopicPartition
 from twinlog.procedure import Outcome, Step, StepName, done, planned, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
-from twinlog.recovery.steps.loss import read_loss
-from twinlog.recovery.steps.world import World, learned
+from twinlog.recovery.steps.loss import loss_of
+from twinlog.recovery.steps.world import Found, World, learned
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import read_packed, read_progress
 from twinlog.topics.snapshot import FlowSnapshot
@@ -35,8 +36,16 @@ def count_loss(world: World) -> Outcome:
 
 def look_loss(world: World) -> Outcome:
     """Say the same, of a dry run."""
-    loss = read_loss(FlowSnapshot(world.flow, world.clusters))
-    return learned(planned(loss.told), replace(world.found, loss=loss, topics=loss.topics))
+    found = recalled(world)
+    assert found.loss is not None
+    return learned(planned(found.loss.told), found)
+
+
+def recalled(world: World) -> Found:
+    """Read what the target knows, and what is lost by that."""
+    seen = see_target(FlowSnapshot(world.flow, world.clusters))
+    loss = loss_of(seen.snapshot, seen.facts)
+    return replace(world.found, observed=seen, loss=loss, topics=loss.topics)
 
 
 def place_from_checkpoints(world: World) -> Outcome:
@@ -95,7 +104,7 @@ def commit(target: Cluster, changes: Mapping[str, Mapping[TopicPartition, Offset
 
 def read_placings(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> tuple[Decided, ...]:
     """Decide for every position that the target knows of.  Raises errors of the target."""
-    return recalled(flow, target, ledger, read_progress(flow, target), read_packed(flow, target))
+    return groups.recalled(flow, target, ledger, read_progress(flow, target), read_packed(flow, target))
 
 
 def shown(placings: Sequence[Decided]) -> tuple[PlacedGroup, ...]:
@@ -126,17 +135,17 @@ def _command(flow: FlowSettings, check: str, first: Decided, placings: Sequence[
 
 def _look_groups(world: World) -> Outcome:
     """Say which positions would be written."""
-    target = world.clusters.target
-    placings = read_placings(world.flow, target, world.ledger)
-    groups = shown(placings)
+    found = world.found if world.found.observed is not None else recalled(world)
+    assert found.observed is not None
+    placings = found.observed.recalled
     blocked = next((f"group {it.key.group}: {it.trouble}" for it in placings if it.trouble), "")
     text = (
         f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(it.writes for it in placings):,} to be written"
     )
     text = "; ".join(filter(None, [text, blocked])) + without_place(placings)
-    text = "; ".join(filter(None, [text, skips(groups)]))
-    return learned(planned(text), replace(world.found, groups=groups))
+    text = "; ".join(filter(None, [text, skips(shown(placings))]))
+    return learned(planned(text), replace(found, groups=shown(placings)))
 
 
 LOSS: Step[World] = Step(

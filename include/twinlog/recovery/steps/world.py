@@ -16,6 +16,7 @@ from twinlog.copying.copy import LaneRunner
 from twinlog.formats.ledger.recovery import Answered, JournalEntry, RecoveryRun, StepState, TailExported
 from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import Observed
+from twinlog.gate.at_source import Moving
 from twinlog.gate.evidence import Seal
 from twinlog.jsonable import Json
 from twinlog.judge.check import Mode
@@ -96,15 +97,16 @@ class Found:
     """What the steps of a run have found in this process; on the way home it is one for both flows.
 
     `topics` are the records at risk, and `groups` the places, by the last look.  `shut` are the topics to which the
-    source let nobody write once the fence was done; `drained`: every record of the source was seen on the target after
-    that.  `observed` is what a dry run has read of both clusters, `forbidding` the checks that it found to fail.
-    `cost` is what a yes costs, `answered` what was said to that.  `apart` is what each side alone has, `exported` and
-    `files` where it was saved.  `notes` are for the evidence.
+    source let nobody write once the fence was done, `watched` what the fence saw of its ends; `drained`: every record
+    of the source was seen on the target after that.  `observed` is what was read of the clusters, for the gate too,
+    `forbidding` the checks that a dry run found to fail.  `cost` is what a yes costs, `answered` what was said to that.
+    `apart` is what each side alone has, `exported` and `files` where it was saved.  `notes` are for the evidence.
     """
 
     topics: tuple[TopicAtRisk, ...] = ()
     groups: tuple[PlacedGroup, ...] = ()
     shut: tuple[str, ...] = ()
+    watched: Moving | None = None
     drained: bool = False
     loss: Loss | None = None
     observed: Observed | None = None
