@@ -53,7 +53,7 @@ EVIL = "<img src=x onerror=alert(1)>\"'&"
 
 
 def drawn(seen: SeenFlow) -> str:
-    return draw_flow(flow_page_of(seen, NOW), airflow="/", nonce="n")
+    return draw_flow(flow_page_of(seen, NOW), dags="/dags/", nonce="n")
 
 
 def group(name: str, state: SyncState, text: str = "because") -> GroupPartitionRow:
@@ -109,7 +109,7 @@ def full_flow(name: str) -> SeenFlow:
 def test_no_name_of_a_cluster_becomes_html(seen: SeenFlow) -> None:
     """Both pages show every name as text, whatever a topic, group, principal or person is called."""
     page = overview_of(SeenFlows(NOW, EVIL, (seen,), (EVIL,), EVIL), NOW)
-    for html in (drawn(seen), draw_overview(page, airflow="/", nonce="n")):
+    for html in (drawn(seen), draw_overview(page, dags="/dags/", nonce="n")):
         assert "&lt;img" in html
         assert "<img" not in html
         assert 2 == html.count("<script")
@@ -261,7 +261,7 @@ def test_a_flow_that_never_ran_says_so() -> None:
 
 def test_only_a_run_of_airflows_is_linked() -> None:
     """A cycle of `twinlog run` has no page in Airflow."""
-    assert "dags/replicate__A__B/runs/scheduled__1" == flow_page_of(seen_flow(), NOW).last_run
+    assert "replicate__A__B/runs/scheduled__1" == flow_page_of(seen_flow(), NOW).last_run
     alone = replace(LEDGER, last_report=CycleReport("host-7", {"state": "done"}, NOW_MS))
     assert "" == flow_page_of(seen_flow(ledger=alone), NOW).last_run
 

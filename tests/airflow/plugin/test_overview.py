@@ -135,7 +135,10 @@ def test_state_in_a_word(status: FlowStatus, last: CycleReport | None, state: tu
     ("changes", "first"),
     [
         ({"has_run": False}, "This flow has never run."),
-        ({"cycle_age_seconds": 7200.0}, "No cycle has ended for 2 h, longer than the RPO."),
+        (
+            {"cycle_age_seconds": 7200.0, "stands_still": True},
+            "No cycle has ended for 2 h, longer than the RPO.",
+        ),
     ],
 )
 def test_why_nothing_is_copied_comes_first_and_no_lanes_are_advised(changes: dict, first: str) -> None:
@@ -226,7 +229,7 @@ def test_what_is_worst_comes_first() -> None:
         "3 partitions could not be looked at; no number here tells of them.",
     ] == [it.what for it in shown[0].first]
     drawn = draw_overview(
-        overview_of(SeenFlows(NOW, "mm2.properties", (bad, good)), NOW), airflow="/", nonce="n"
+        overview_of(SeenFlows(NOW, "mm2.properties", (bad, good)), NOW), dags="/dags/", nonce="n"
     )
     assert (4, 1) == (len(shown[0].troubles), drawn.count("1 more on its page"))
 

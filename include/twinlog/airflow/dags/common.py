@@ -9,7 +9,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, Param
 
 from twinlog.airflow import form
-from twinlog.airflow.plugin.links import link_in_text
+from twinlog.airflow.plugin.links import TAG, link_in_text
 from twinlog.airflow.retries import OUR_TASKS
 from twinlog.config.flow.settings import FlowSettings
 
@@ -22,7 +22,7 @@ def dag_of_flow(
         "catchup": False,
         "max_active_runs": 1,
         "default_args": OUR_TASKS,
-        "tags": ["twinlog", f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
+        "tags": [TAG, f"source:{flow.source.alias}", f"target:{flow.target.alias}"],
         "doc_md": text + link_in_text(flow),
     }
     return DAG(dag_id, schedule=schedule, description=description, **{**usual, **arguments})
@@ -38,7 +38,7 @@ def dag_by_hand(
         is_paused_upon_creation=False,
         params={"flow": form.flow(flows), **params},
         default_args=OUR_TASKS,
-        tags=["twinlog", "by hand"],
+        tags=[TAG, "by hand"],
         description=description,
         doc_md=text + "".join(map(link_in_text, flows)),
     )

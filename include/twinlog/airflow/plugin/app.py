@@ -21,7 +21,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.flow_page import LEVELS, FlowPage, flow_page_of
-from twinlog.airflow.plugin.links import airflow_address
+from twinlog.airflow.plugin.links import dags_address
 from twinlog.airflow.plugin.overview import Overview, json_of, overview_of
 from twinlog.airflow.plugin.reading import Reader, SeenFlow
 from twinlog.airflow.plugin.reports import page_at
@@ -30,17 +30,17 @@ from twinlog.gate.record import duration, moment, number
 NAMES = ("base.html", "parts.html", "overview.html", "flow.html")
 
 
-def draw_overview(page: Overview, *, airflow: str, nonce: str) -> str:
-    """Draw the page of all flows; `airflow` is Airflow's address, `nonce` names the only script that may run.
+def draw_overview(page: Overview, *, dags: str, nonce: str) -> str:
+    """Draw the page of all flows; `dags` is where Airflow shows Dags, `nonce` names the only script that may run.
 
     Everything that a cluster or a file named is escaped.
     """
-    return _draw("overview.html", {"page": page, "airflow": airflow, "nonce": nonce})
+    return _draw("overview.html", {"page": page, "dags": dags, "nonce": nonce})
 
 
-def draw_flow(page: FlowPage, *, airflow: str, nonce: str) -> str:
+def draw_flow(page: FlowPage, *, dags: str, nonce: str) -> str:
     """Draw the page of one flow."""
-    return _draw("flow.html", {"page": page, "airflow": airflow, "nonce": nonce, "levels": LEVELS})
+    return _draw("flow.html", {"page": page, "dags": dags, "nonce": nonce, "levels": LEVELS})
 
 
 def _draw(name: str, values: Mapping[str, Any]) -> str:
@@ -128,7 +128,7 @@ def _found(name: str) -> SeenFlow:
 
 def _drawn(draw: Callable[..., str]) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
-    return _html(draw(airflow=airflow_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
+    return _html(draw(dags=dags_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
 
 
 def _html(text: str, may_load: str) -> HTMLResponse:

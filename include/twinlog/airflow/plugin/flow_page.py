@@ -181,9 +181,9 @@ def _table(rows: Iterable[Any]) -> Table:
 
 
 def _run_address(dag_id: str, ledger: Ledger) -> str:
-    """Return where Airflow shows the run of the last cycle, "" if it was no run of Airflow's."""
+    """Return where Airflow shows the run of the last cycle, below its Dags; "" if it was no run of Airflow's."""
     run = ledger.last_report.run_id if ledger.last_report is not None else ""
-    return f"dags/{quote(dag_id)}/runs/{quote(run, safe='')}" if run.startswith(AIRFLOWS_RUNS) else ""
+    return f"{quote(dag_id)}/runs/{quote(run, safe='')}" if run.startswith(AIRFLOWS_RUNS) else ""
 
 
 def topics_of(status: FlowStatus) -> Table:

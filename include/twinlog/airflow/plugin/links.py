@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
-from twinlog.airflow.flows import dag_id_of, slug
+from twinlog.airflow.flows import BY_HAND, dag_id_of, slug
 from twinlog.airflow.versions import conf
 from twinlog.config.flow.settings import FlowSettings
 
@@ -14,11 +15,29 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
 
 PREFIX = "/twinlog"
+TAG = "twinlog"
+"""The tag of every Dag of twinlog's."""
 
 
 def airflow_address() -> str:
     """Return Airflow's own address, with a slash at its end; only "/" if it is not configured."""
     return str(conf.get("api", "base_url", fallback="")).rstrip("/") + "/"
+
+
+def dags_address() -> str:
+    """Return the address below which Airflow shows twinlog's Dags, with what their ids begin with.
+
+    Only the API server can ask: the prefix stands in the user's own Dag file, and in Airflow's database.
+    """
+    from airflow.models.dag import DagTag
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    ours = select(DagTag.dag_id).where(DagTag.name == TAG, DagTag.dag_id.endswith(BY_HAND[0]))
+    with create_session() as session:
+        found = session.scalars(ours).all()
+    prefix = min(found, key=len, default="").removesuffix(BY_HAND[0])
+    return f"{airflow_address()}dags/{quote(prefix)}"
 
 
 def page_of(source: str, target: str) -> str:
