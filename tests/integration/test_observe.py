@@ -95,7 +95,7 @@ def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path, monk
     (group,) = seen["groups"]
     # The last copy of record 45 stands at 55; from 70 on the records 45 to 49, 53 to 62 would not be read.
     assert (55, True, 70, "committed") == (group["ours"], group["exact"], group["theirs"], group["by"])
-    assert (0, 15) == (group["again"], group["skipped"])
+    assert (0, 15, 0) == (group["again"], group["skipped"], group["again_by_map"])
     assert 70 == committed(cluster_b, f"{scene.topic}-group", scene.remote)
     assert "Where groups would go on" in report.read_text()
 

@@ -48,6 +48,11 @@ class ObservedCopy:
     not_copied: tuple[str, ...]
 
     @property
+    def again_by_map(self) -> int:
+        """Count the records that groups would read a second time where the map puts them: doubled ones."""
+        return sum(it.again_by_map or 0 for it in self.groups)
+
+    @property
     def again(self) -> int:
         """Count the records that groups would read a second time by the engine's translation."""
         return sum(it.again or 0 for it in self.groups)

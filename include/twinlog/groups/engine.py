@@ -16,8 +16,9 @@ class EnginePosition(OfPartition):
     """Where a group would go on in one copy: by the map (`ours`, `exact` or not), and by the engine (`theirs`).
 
     `by` says where the engine's is from: the position `committed` on the target, or MirrorMaker 2's `checkpoint`.
-    `again` counts the offsets that the group would read a second time there, `skipped` the records that it would never
-    read; None where one of the two is not known.
+    `again` and `skipped` count the records that the group would read a second time by the engine's position, at most,
+    and those known by the map that it would never read; None where one of the two positions is not known.  By the map
+    it skips none, and reads `again_by_map` a second time: those that the engine has doubled behind it.
     """
 
     group: str
@@ -31,6 +32,7 @@ class EnginePosition(OfPartition):
     by: str
     again: int | None
     skipped: int | None
+    again_by_map: int | None
 
 
 def engine_positions(decided: Iterable[Decided]) -> Iterator[EnginePosition]:
@@ -38,9 +40,12 @@ def engine_positions(decided: Iterable[Decided]) -> Iterator[EnginePosition]:
     for it in decided:
         standing, row = it.standing, it.row
         theirs, by = _of_engine(standing)
-        ours, again, skipped = standing.place.offset, None, None
-        if ours is not None and theirs is not None and standing.place.exact:
-            again, skipped = max(0, ours - theirs), _skipped(standing, ours, theirs)
+        ours, again, skipped, by_map = standing.place.offset, None, None, None
+        if ours is not None and standing.place.exact:
+            by_map = standing.doubled(ours)
+            if theirs is not None:
+                again = max(0, ours - theirs) + standing.doubled(max(ours, theirs))
+                skipped = _skipped(standing, ours, theirs)
         yield EnginePosition(
             row.group,
             row.topic,
@@ -53,6 +58,7 @@ def engine_positions(decided: Iterable[Decided]) -> Iterator[EnginePosition]:
             by,
             again,
             skipped,
+            by_map,
         )
 
 
@@ -65,8 +71,6 @@ def _of_engine(standing: GroupStanding) -> tuple[int | None, str]:
 
 
 def _skipped(standing: GroupStanding, ours: int, theirs: int) -> int:
-    """Count the unread records before the engine's position; offsets where the map does not reach that far yet."""
+    """Count the unread records before the engine's position, as far as the map knows them."""
     known = standing.route.maps.onward
-    if theirs <= ours or not isinstance(known, PackedMap) or theirs > known.end_of_copy():
-        return max(0, theirs - ours)
-    return known.records_between(ours, theirs)
+    return known.records_between(ours, theirs) if theirs > ours and isinstance(known, PackedMap) else 0

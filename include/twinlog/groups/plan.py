@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.admin.groups import GroupPartition, GroupState, OffsetChange
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.errors import TwinlogError
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.grouped import grouped
@@ -24,7 +25,8 @@ from twinlog.groups.verdict import (
     wrong,
 )
 from twinlog.groups.view import GroupView, Route
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint
 from twinlog.topics.incarnations import about_incarnation
 
@@ -173,7 +175,13 @@ def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupS
         return standings
     committed = [it.committed.offset for it in standings]
     found = places(committed, route.maps, route.target, route.source)
-    return (replace(it, place=place) for it, place in zip(standings, found, strict=True))
+    return (_at(it, place) for it, place in zip(standings, found, strict=True))
+
+
+def _at(standing: GroupStanding, place: Place) -> GroupStanding:
+    """Put a group at its place, before which nothing is unread; what another engine has doubled behind it counts."""
+    doubled = 0 if place.offset is None else standing.doubled(place.offset)
+    return replace(standing, place=replace(place, again=place.again + doubled))
 
 
 def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding, sync: SyncSwitch) -> Decided:
@@ -209,6 +217,16 @@ def _standing(flow: FlowSettings, seen: GroupView, group: str, partition: TopicP
         last=_last(seen, key, partition.topic),
         policy=flow.group_sync.of(group),
         kept=key in seen.owed,
+        observed=_observed(seen.ledger, partition),
+    )
+
+
+def _observed(ledger: Ledger, at: TopicPartition) -> Observed | None:
+    life = ledger.incarnations.get(at.topic)
+    return (
+        None
+        if life is None
+        else ledger.observed.get(SourceIncarnation(at.topic, life.topic_id, at.partition))
     )
 
 

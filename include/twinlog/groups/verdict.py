@@ -11,6 +11,7 @@ from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupS
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.errors import FormatError
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.place import Place
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
@@ -26,6 +27,7 @@ class GroupStanding:
     - `there` is what is committed on the target.
     - `last` is the last checkpoint about this incarnation of topic and copy.
     - `kept` says that a rebuild keeps the group's position, and has not restored it yet.
+    - `observed` is what is known of a copy that another engine makes.
     """
 
     key: GroupPartition
@@ -38,6 +40,11 @@ class GroupStanding:
     last: DatedCheckpoint | None
     policy: GroupSyncPolicy
     kept: bool = False
+    observed: Observed | None = None
+
+    def doubled(self, offset: int) -> int:
+        """Count what the group has read, and meets again behind an offset of a copy that holds records twice."""
+        return 0 if self.observed is None else self.observed.doubled_again(self.committed.offset, offset)
 
     @property
     def ours(self) -> bool:

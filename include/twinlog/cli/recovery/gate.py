@@ -153,8 +153,8 @@ def _observed(flow: str, seen: ObservedCopy) -> Iterator[Grid]:
         foreign=partial(_count, "foreign"),
     )
     columns = (
-        "group | topic | partition | on the source: upstream_offset | by the map: ours | exact | by the engine: theirs"
-        " | from: by | read again: again | skipped"
+        "group | topic | partition | on the source: upstream_offset | by the map: ours | exact"
+        " | read again: again_by_map | by the engine: theirs | from: by | read again: again | skipped"
     )
     yield Grid.of(f"{flow}: where groups would go on", columns, seen.groups)
 

@@ -16,8 +16,9 @@ from twinlog.kafka_types import OfIncarnation
 KEPT_FINDINGS = 50
 """The most findings of one partition that the ledger names; `counts` counts all."""
 
+DOUBLED = "doubled"
 CHANGED = "changed"
-KINDS = ("missing", "doubled", CHANGED, "reordered", "foreign")
+KINDS = ("missing", DOUBLED, CHANGED, "reordered", "foreign")
 """What may be wrong with records (twinlog.observe.values)."""
 
 
@@ -67,6 +68,19 @@ class Observed(OfIncarnation, LedgerEntry):
     not_comparable: int
     at_ms: int
     carried: Mapping[str, Any]
+
+    def doubled_again(self, committed: int, offset: int) -> int:
+        """Count the doubled records that a reader has read, and meets again if it goes on at `offset` of the copy.
+
+        It has read all before upstream offset `committed`.  Doubled records that are not named count, too: at most.
+        """
+        doubled = [it for it in self.findings if it.kind == DOUBLED]
+        met = self.counts.get(DOUBLED, 0) - sum(it.records for it in doubled)
+        for it in doubled:
+            if it.upstream is not None and it.downstream is not None:
+                behind = min(it.records, committed - it.upstream[0])
+                met += max(0, behind - max(0, offset - it.downstream[0]))
+        return met
 
     @property
     def audit(self) -> PartitionAudit:
