@@ -31,6 +31,17 @@ def test_three_flows_are_twenty_dags_at_most(bag_of) -> None:
     assert ({}, 20) == (bag.import_errors, len(bag.dags))
 
 
+def test_a_flow_that_is_only_observed_has_no_dag_that_changes_its_copy(bag_of) -> None:
+    """It has its cycle with the same nine tasks, the gate, and what people start to look."""
+    bag = bag_of(
+        "clusters = A, B\nA.bootstrap.servers = localhost:9092\nB.bootstrap.servers = localhost:9093\n"
+        "A->B.enabled = true\nA->B.twinlog.copied.by = mirrormaker2\n"
+    )
+    assert {} == bag.import_errors
+    assert {"replicate__A__B", "failover_readiness__A__B", "translate_group", "drill"} == set(bag.dags)
+    assert 9 == len(bag.dags["replicate__A__B"].tasks)
+
+
 def test_what_hands_start_needs_no_unpausing_and_names_its_flow(bag_of) -> None:
     """On the day it is needed nobody has to remember it; with several flows none is taken for granted."""
     dags = {dag_id: dag for dag_id, dag in bag_of(THREE_FLOWS).dags.items() if "__" not in dag_id}

@@ -122,7 +122,7 @@ def flow_row(flow: FlowSettings, facts: FlowFacts) -> Row:
         else known(seconds_since(report.at_ms, facts.at_ms), "its report is from the future"),
         "state_age_allowed": flow.gate.state_age_seconds,
         "out_of_service": int(phase.out_of_service and not acting),
-        "paused": int(phase is FlowPhase.PAUSED),
+        "paused": int(phase is FlowPhase.PAUSED and not flow.observed),
         "topics": sum(not it.heartbeats and not it.left_out for it in facts.topics),
         "heartbeat_age_seconds": heartbeat_age(facts),
         "heartbeat_age_allowed": flow.tiers[0].rpo_seconds if flow.heartbeats_replication else None,

@@ -224,7 +224,7 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
             IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.every_incarnation
         ),
         problems=facts.problems,
-        held=why_suspended(ledger),
+        held="" if flow.observed else why_suspended(ledger),
         paused=tuple(
             PauseStatus(it.topic, iso(it.since_ms), it.by, it.reason)
             for _, it in sorted(ledger.pauses.items())

@@ -27,6 +27,14 @@ def begun(
     return Observed(*life, *remote, at, at, at, there, 0, {}, {}, (), 0, 0, 0, carried)
 
 
+def went_on(new: Observed, upstream: int, downstream: int) -> Observed:
+    """Return the record of a copy that is known up to both offsets, for twinlog itself made it until now."""
+    carried: Mapping[str, Any] = to_json(Carried(upstream, downstream, upstream, upstream))
+    return replace(
+        new, begins=upstream, copied_to=upstream, mapped_to=upstream, seen_to=downstream, carried=carried
+    )
+
+
 def remembered(before: Observed, matched: Matched, at_ms: int) -> Observed:
     """Add what was matched at `at_ms` (epoch ms)."""
     counts = Counter(before.counts)

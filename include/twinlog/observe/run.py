@@ -19,15 +19,16 @@ from twinlog.copying.result import CopyResult, PartitionCopy
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
+from twinlog.formats.map.packed_map import PackedMap
 from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import map_partition
 from twinlog.observe.lane import ObserveLaneSpec, ObserveRunner, ObserveSpec, PartitionLook
-from twinlog.observe.remember import begun, carried_of, remembered
+from twinlog.observe.remember import begun, carried_of, remembered, went_on
 from twinlog.observe.values import Matched
 from twinlog.state.ledger import Ledger, read_ledger, rows_of
 from twinlog.state.mm2_topics import read_syncs
-from twinlog.state.progress import stored_segments
+from twinlog.state.progress import Maps, stored_segments
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
 
@@ -40,10 +41,14 @@ MOST_HINTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
-    """A partition to look at: what is known of it (`known` is new if nobody has looked yet), and what is there now."""
+    """A partition to look at: what is known of it, what the ledger had of it, and what is there now.
+
+    If it is looked at `anew`, the map that is stored is of an earlier copy.
+    """
 
     known: Observed
-    new: bool
+    before: Observed | None
+    anew: bool
     spec: ObserveSpec
 
     @property
@@ -75,7 +80,7 @@ def run(
     ]
     shrinking = compacted(clusters.source, (it.topic for it in topics_now))
     shrinking |= compacted(clusters.target, (it.remote_topic for it in topics_now))
-    wanted = [*_wanted(flow, snapshot.ledger, topics_now, _hints(flow, clusters), shrinking)]
+    wanted = [*_wanted(flow, snapshot.ledger, topics_now, snapshot.maps, _hints(flow, clusters), shrinking)]
     lanes = _lanes(flow, wanted, runner.slots)
     answers = runner.run(lanes) if lanes else ()
     looks = {it.life: it for answer in answers for it in answer.partitions}
@@ -117,10 +122,14 @@ def _wanted(
     flow: FlowSettings,
     ledger: Ledger,
     topics: Iterable[DiscoveredTopic],
+    maps: Maps[PackedMap],
     hints: Hints,
     shrinking: Collection[str],
 ) -> Iterator[_Partition]:
-    """Yield the partitions that have a copy; `shrinking` are names of topics, and of copies, that are compacted."""
+    """Yield the partitions that have a copy; `shrinking` are names of topics, and of copies, that are compacted.
+
+    A copy that twinlog made until it was handed over is known as far as its map reaches.
+    """
     for topic in topics:
         remote = topic.remote_topic, topic.remote.topic_id if topic.remote is not None else ""
         shrinks = topic.topic in shrinking or topic.remote_topic in shrinking
@@ -128,15 +137,22 @@ def _wanted(
             if it.target is None:
                 continue
             life = topic.life(it.partition)
-            known = ledger.observed.get(life)
-            new = known is None or known.remote_topic_id != remote[1]
-            if known is None or new:
+            before = known = ledger.observed.get(life)
+            packed, anew = maps.seen(life), False
+            if known is None or known.remote_topic_id != remote[1]:
                 known = begun(life, remote, it.source, it.target)
+                if before is None and isinstance(packed, PackedMap) and packed.end_of_copy() <= it.target.end:
+                    known = went_on(known, packed.end_upstream, packed.end_of_copy())
+                else:
+                    anew = True
             end = it.source.readable_end(read_committed=flow.copy.read_committed)
             said = tuple(hints.get(life.topic_partition, ())[-MOST_HINTS:])
             carried, there = carried_of(known), it.target.stable_end
             yield _Partition(
-                known, new, ObserveSpec(*life, topic.remote_topic, carried, end, there, said, shrinks)
+                known,
+                before,
+                anew,
+                ObserveSpec(*life, topic.remote_topic, carried, end, there, said, shrinks),
             )
 
 
@@ -174,24 +190,17 @@ def _remember(
     places = len(target.describe_topics([flow.offset_map_topic]).require()[flow.offset_map_topic].partitions)
     at_ms, kept, mapped = clock.now_ms(), list[Observed](), list[InternalRecord]()
     for it in wanted:
-        matched, before = looks[it.life].matched, now.get(it.life)
-        if matched is None or (
-            before != it.known if not it.new else before is not None and _same(before, it)
-        ):
+        matched = looks[it.life].matched
+        if matched is None or now.get(it.life) != it.before:
             continue
         kept.append(remembered(it.known, matched, at_ms))
         number = map_partition(*it.life.topic_partition, places)
-        mapped += _map_records(it, matched, stored.get(it.life, ()) if it.new else (), number)
+        mapped += _map_records(it, matched, stored.get(it.life, ()) if it.anew else (), number)
     if kept:
         rows = rows_of(flow, target, kept, (), at_ms)
         turn.write(
             {flow.offset_map_topic: mapped, flow.ledger_topic: rows} if mapped else {flow.ledger_topic: rows}
         )
-
-
-def _same(before: Observed, it: _Partition) -> bool:
-    """Say whether the ledger knows this copy by now, which it did not when the look was planned."""
-    return before.remote_topic_id == it.known.remote_topic_id
 
 
 def _map_records(

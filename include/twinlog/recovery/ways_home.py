@@ -44,7 +44,7 @@ def ways_home(configuration: Configuration) -> Iterator[FlowSettings]:
     """Yield the flow `B.home->A` of each enabled flow that goes home by one, in the order of the file."""
     for flow in configuration.enabled_flows:
         with suppress(TerminalError):
-            if (home := way_home(configuration, flow)).homes is not None:
+            if not flow.observed and (home := way_home(configuration, flow)).homes is not None:
                 yield home
 
 

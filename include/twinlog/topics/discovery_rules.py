@@ -77,7 +77,7 @@ def decide(
         problems=tuple(problems),
         orphans=orphans(flow, source, target, ledger),
         phase=ledger.phase,
-        stands_by=why_suspended(ledger, flow.recovery_run),
+        stands_by="" if flow.observed else why_suspended(ledger, flow.recovery_run),
     )
 
 

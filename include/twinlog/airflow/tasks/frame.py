@@ -85,7 +85,7 @@ def discovered(flow: FlowSettings, ti: Any) -> Json | None:
     from twinlog.topics.pauses import why_suspended
 
     with opened(flow) as clusters:
-        return {"stands_by": why_suspended(read_ledger(flow, clusters.target))}
+        return {"stands_by": "" if flow.observed else why_suspended(read_ledger(flow, clusters.target))}
 
 
 def log_step(name: StrEnum, outcome: Outcome | None) -> None:
