@@ -76,3 +76,17 @@ def test_numbers_for_people():
         duration(it) for it in (None, 0.5, 90, 121, 10_800, 259_200)
     ]
     assert ["99.9 %", "100.0 %", "nothing"] == [share(9_999, 10_000), share(1, 1), share(0, 0)]
+
+
+def test_the_first_line_has_verdict_reason_and_number():
+    """What is not looked at is no number; what keeps every check from being asked is said once."""
+    lines = [result().headline]
+    lost = [
+        CheckResult(name, Severity.CRITICAL, False, "", "", "not checked: A does not answer (refused)")
+        for name in ("no-gaps", "map-known")
+    ]
+    lines.append(result(checks=weigh(lost, [], {}, NOW), topics=()).headline)
+    assert [
+        "NOT READY: lag-records; 5 records are missing on the target, more is not known",
+        "NOT READY: not checked: A does not answer",
+    ] == lines

@@ -154,7 +154,7 @@ class GateResult:
     @property
     def headline(self) -> str:
         """Return the answer in words: what forbids a failover, and the records that are not on the target."""
-        answer = "READY" if self.ready else f"NOT READY: {listed(self.blocking, 3)}"
+        answer = "READY" if self.ready else f"NOT READY: {self._first_reason}"
         if not self.topics:
             return answer
         behind = (
@@ -164,6 +164,13 @@ class GateResult:
         return singular(
             f"{answer}; {sum(it.known for it in self.topics):,} records are missing on the target{behind}{doubt}"
         )
+
+    @property
+    def _first_reason(self) -> str:
+        """Return the names of the first checks that forbid it, or the one reason for which none could be checked."""
+        why = {check.message for check in self.checks if check.blocks}
+        one = len(why) == 1 and len(self.blocking) > 1
+        return why.pop().partition(" (")[0] if one else listed(self.blocking, 3)
 
     @property
     def blocking(self) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def run(
     except (ClusterUnreachable, TransientError) as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
-        why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask with --mode source-dead"
+        why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask in mode source-dead"
         found = _Found(recall(FlowSnapshot(flow, clusters)), Asked(False), gone=why)
     return _answer(flow, request, found, by, target_id)
 

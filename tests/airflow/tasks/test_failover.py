@@ -34,7 +34,7 @@ def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
     assert [
         (
             "in short",
-            "A->B (planned): FOLLOWING; dry run, nothing was changed; at least 3 records are missing on the target;"
+            "A->B (planned): FOLLOWING; dry run, nothing was changed; 3 records are known to be missing on the target;"
             " one partition of orders could not be looked at; 1 group would read 1 record again, 1 group exact,"
             " not known of 1 group",
         ),

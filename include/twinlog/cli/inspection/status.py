@@ -170,9 +170,8 @@ def _title(status: FlowStatus) -> str:
     if status.stopped_partitions:
         stopped += f", {len(status.stopped_partitions):,} partitions stopped until a person acts"
     last = f"; by the last report, of {status.as_of}:" if status.as_of else ","
-    source = (
-        (";" if status.held else ",") if status.source_reachable else f", the source is out of reach{last}"
-    )
+    end = ";" if status.held else ","
+    source = end if status.source_reachable else f"{end} the source is out of reach{last}"
     return f"{status.flow}: {told}{stopped}{source} {_behind(status)}"
 
 

@@ -14,8 +14,10 @@ from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.recovery.accept import grid as accepted_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, UsageError
+from twinlog.grouped import grouped
 from twinlog.jsonable import to_json
 from twinlog.judge.check import NOT_APPLICABLE, Mode
+from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.gate.answer import GateCheck, GateResult
@@ -113,14 +115,14 @@ def document(result: GateResult, kept: Kept) -> dict[str, Any]:
 
 def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
     hold = sum(it.passed and it.applies for it in result.checks)
-    shown = [it for it in result.checks if everything or not it.passed]
+    alike = grouped(((_mark(it), it.message), it) for it in result.checks if everything or not it.passed)
     yield Grid.of(
         f"{result.flow}, failover ({result.mode.value}): {result.headline}; {hold} checks hold",
         "answer: mark | check: told",
-        sorted(shown, key=lambda it: (not it.blocks, it.passed)),
+        sorted(alike.values(), key=lambda of: (not of[0].blocks, of[0].passed)),
         "each check holds: --all shows them",
-        mark=_mark,
-        told=lambda it: f"{it.name}{_as_of(it.age_seconds)}: {it.message}",
+        mark=lambda of: _mark(of[0]),
+        told=lambda of: f"{listed([it.name for it in of])}{_as_of(of[0].age_seconds)}: {of[0].message}",
     )
     columns = (
         "topic | tier | records, known: known | of them undecided: undecided | bytes, about: bytes"
