@@ -39,7 +39,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
 from twinlog.copying.result import CopyResult, PartitionCopy
 from twinlog.facts.observe import observe
-from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.garbage import collect_rarely
 from twinlog.gate import ask, record
@@ -222,7 +222,6 @@ def audit(world: World, clusters: Clusters) -> None:
             place = (topic.topic, topic.topic_id, it.partition)
             records += [
                 PartitionAudit(*place, topic.remote_topic, remote, 0, end, end, end, end, 0, (), 0, (), now),
-                SampleAudit(*place, 0.1, 7, end, end, 0, 0, (), now),
             ]
     write_ledger(world.flow, clusters.target, records)
 

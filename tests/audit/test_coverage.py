@@ -11,7 +11,6 @@ from twinlog.formats.ledger.audit import (
     DifferenceKind,
     FoundDifference,
     PartitionAudit,
-    SampleAudit,
     Unproved,
     UnprovedSpan,
 )
@@ -89,24 +88,6 @@ def test_nothing_unproved_counts_as_proved(parts: list[tuple[int, str]]) -> None
 
 
 WRONG = FoundDifference(DifferenceKind.VALUE, 5, 5)
-SAMPLE = SampleAudit("t", "id", 0, 0.5, 1, 50, 49, 0, 1, (WRONG,), 8_000)
-
-
-@pytest.mark.parametrize(
-    ("records", "expected"),
-    [
-        ([SAMPLE], (0, 1)),
-        ([AUDIT, SAMPLE], (99, 1)),
-        ([AUDIT, dataclasses.replace(SAMPLE, at_ms=6_999)], (100, 0)),
-        ([dataclasses.replace(AUDIT, differences=(WRONG,), difference_count=1), SAMPLE], (99, 1)),
-        ([AUDIT, dataclasses.replace(SAMPLE, difference_count=70)], (30, 70)),
-    ],
-)
-def test_what_a_sample_found_stands_until_a_later_audit(records: list, expected: tuple[int, int]):
-    """Not twice where an audit has named it before."""
-    (found,) = coverage(ledger_from(records), maps(MAP))
-    assert expected == (found.proved, found.differences)
-
 
 STRANGER = FoundDifference(DifferenceKind.EXTRA, None, 50)
 
@@ -129,9 +110,6 @@ def test_a_strangers_record_is_no_copy(found: tuple, count: int, proved: int, pe
         whole.differences,
         (whole.percent, whole.audited_percent),
     )
-    sample = dataclasses.replace(SAMPLE, differences=found, difference_count=count)
-    sampled = total(coverage(ledger_from([AUDIT, sample]), maps(MAP)))
-    assert (proved, count, percents[1]) == (sampled.proved, sampled.differences, sampled.audited_percent)
 
 
 def test_what_was_not_reached_is_not_audited_whatever_strangers_wrote():

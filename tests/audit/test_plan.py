@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from twinlog.audit.comparison.map_ranges import sample
 from twinlog.audit.deleted_early import DeletedEarly
 from twinlog.audit.plan import AuditPlan, plan
 from twinlog.audit.problems import AuditState
@@ -21,10 +17,7 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.formats.ledger.audit import (
-    DifferenceKind,
-    FoundDifference,
     PartitionAudit,
-    SampleAudit,
     Unproved,
     UnprovedSpan,
 )
@@ -76,7 +69,7 @@ def ranges(decided: AuditPlan) -> list[tuple[int, int, int, int]]:
 
 
 def asked(mode: AuditMode) -> AuditRequest:
-    return AuditRequest(mode, 0.5, 1)
+    return AuditRequest(mode)
 
 
 def test_the_first_audit_compares_all_there_is():
@@ -133,23 +126,6 @@ def test_it_goes_on_where_the_last_one_ended():
     ledger = ledger_from([BEFORE])
     assert [(60, 120, 51, 102)] == ranges(plan(FLOW, state(ledger), AuditRequest()))
     assert [(0, 120, 0, 102)] == ranges(plan(FLOW, state(ledger), asked(AuditMode.FULL)))
-
-
-def test_what_a_sample_found_goes_on_with_the_audit():
-    """What lies behind the last audit is compared anew; a full one compares all of it."""
-    kept, anew = FoundDifference(DifferenceKind.VALUE, 5, 5), FoundDifference(DifferenceKind.VALUE, 70, 61)
-    stranger = FoundDifference(DifferenceKind.EXTRA, None, 50)
-    sample = SampleAudit("t", "id", 0, 0.5, 1, 9, 6, 0, 3, (kept, anew, stranger), 8)
-    ledger = ledger_from([BEFORE, sample])
-    (decided,) = plan(FLOW, state(ledger), AuditRequest()).partitions
-    assert decided.before is not None
-    assert (2, (kept, stranger)) == (decided.before.difference_count, decided.before.differences)
-    for mode, stands in ((AuditMode.FULL, sample), (AuditMode.SAMPLE, sample)):
-        (other,) = plan(FLOW, state(ledger), asked(mode)).partitions
-        assert (None, stands) == (other.before, other.sampled)
-    later = ledger_from([dataclasses.replace(BEFORE, at_ms=9), sample])
-    (decided,) = plan(FLOW, state(later), AuditRequest()).partitions
-    assert (0, None) == (decided.before.difference_count if decided.before else -1, decided.sampled)
 
 
 def test_a_copy_made_anew_begins_anew():
@@ -339,23 +315,6 @@ def test_nothing_copied_is_not_equal():
     """Nothing to compare proves nothing."""
     empty = dataclasses.replace(state(maps={}), progress={})
     assert ["nothing-copied"] == [it.code for it in plan(FLOW, empty, AuditRequest()).problems]
-
-
-@given(st.integers(0, 50_000), st.integers(1, 200_000), st.floats(0.01, 1), st.text())
-def test_a_sample_has_its_share_and_repeats(start, length, share, seed):
-    """Pieces within the range, in order, apart, and the same for the same seed."""
-    end = start + length
-    chosen = sample(start, end, share, seed)
-    assert chosen == sample(start, end, share, seed)
-    assert all(start <= low < high <= end for low, high in chosen)
-    assert all(one[1] <= other[0] for one, other in itertools.pairwise(chosen))
-    assert sum(high - low for low, high in chosen) >= min(length, share * length - 5_000)
-
-
-def test_a_sample_of_everything_is_everything():
-    """In pieces."""
-    chosen = sample(0, 12_000, 1.0, "")
-    assert [(0, 5_000), (5_000, 10_000), (10_000, 12_000)] == chosen
 
 
 @pytest.mark.parametrize(

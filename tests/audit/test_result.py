@@ -7,7 +7,6 @@ import dataclasses
 from twinlog.audit.comparison.values import Comparison, Difference, Scope
 from twinlog.audit.lane import AuditSpec, ScopeReport
 from twinlog.audit.plan import PartitionPlan
-from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import (
     differences_of,
     gathered,
@@ -15,11 +14,10 @@ from twinlog.audit.result import (
     judged_to,
     partition_row,
     remembered,
-    remembered_sample,
     unfinished,
 )
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
-from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, Unproved, UnprovedSpan
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
@@ -79,18 +77,8 @@ def test_what_failed_is_unfinished():
     assert unfinished(PLAN, [ScopeReport("t", "id", 0, 60, FOUND)]) is None
 
 
-def test_a_sample_forgets_nothing_that_an_earlier_one_found():
-    """Another seed looks elsewhere; what both found counts once."""
-    earlier = FoundDifference(Kind.VALUE, 5, 5)
-    extra = FoundDifference(Kind.EXTRA, None, 105)
-    sampled = SampleAudit("t", "id", 0, 0.5, 1, 9, 5, 2, 3, (earlier, extra), 7)
-    plan = dataclasses.replace(PLAN, before=None, sampled=sampled)
-    kept = remembered_sample(plan, FOUND, AuditRequest(AuditMode.SAMPLE, 0.1, 2), 9)
-    assert (3, (extra, earlier), 9) == (kept.difference_count, kept.differences, kept.at_ms)
-
-
-def test_a_sample_of_what_no_map_covers_proves_its_share_only():
-    """What lies in front of the map was copied, too."""
+def test_what_no_map_covers_was_copied_too():
+    """Only its share is proved."""
     unmapped = UnprovedSpan(0, 50, 50, Unproved.NO_MAP)
     plan = dataclasses.replace(PLAN, offset_map=OffsetMap.of([MapSegment(50, 100, (Extent(50, 50, 50),))]))
     found = Comparison(100, 50, 0, 0, (unmapped,))

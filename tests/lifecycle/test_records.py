@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.formats.ledger.topics import Beginning, Incarnation, LeaderEpoch
 from twinlog.lane.spec import StateTopics
@@ -66,13 +66,12 @@ def test_what_was_audited_of_a_log_that_was_cut_is_forgotten() -> None:
         PartitionAudit(topic, topic_id, number, "A.t", "rid", 0, 9, 9, 9, 9, 0, (), 0, (), 1)
         for topic, topic_id, number in (("t", "id", 0), ("t", "id", 1), ("t", "before", 0), ("u", "id", 0))
     ]
-    sample = SampleAudit("t", "id", 0, 0.5, 1, 9, 9, 0, 0, (), 2)
     state = StateTopics("offsets", 4, "map", 4, "ledger", "connector", "A")
     lost = Lost("t", "id", "A.t", 0, 5, 8, truncated=True, past=True, epoch=3)
     gap = Gap("t", 0, 5, 8, GapCause.TRUNCATION, 1, 4, "id", copied_past=True)
-    records = list(rewinding(state, lost, gap, Maps({}, {}), ledger_from([*audits, sample])))
+    records = list(rewinding(state, lost, gap, Maps({}, {}), ledger_from(audits)))
     forgotten = [it.key for it in records if it.topic == "ledger" and it.value is None]
-    assert [audits[0].key(), sample.key()] == forgotten
+    assert [audits[0].key()] == forgotten
 
 
 def test_where_the_copy_keeps_what_the_source_lost_is_noted() -> None:

@@ -17,7 +17,7 @@ from twinlog.audit.deleted_early import deleted_early
 from twinlog.audit.lane import AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
 from twinlog.audit.plan import AuditPlan, plan
 from twinlog.audit.problems import AuditState
-from twinlog.audit.request import AuditMode, AuditRequest
+from twinlog.audit.request import AuditRequest
 from twinlog.audit.result import (
     AuditResult,
     coverage_of,
@@ -27,14 +27,13 @@ from twinlog.audit.result import (
     judged_to,
     partition_row,
     remembered,
-    remembered_sample,
     unfinished,
 )
 from twinlog.audit.verdict import AuditVerdict, nothing_compared, proves, verdict_of, without_heartbeats
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import value_of
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit, SampleAudit
+from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation
@@ -91,7 +90,7 @@ def run(
             it.life: in_flight(it, found[it.life], _known(newer, it.life), writers.others)
             for it in decided.partitions
         }
-    audits = _remember(flow, clusters, decided, found, reports, newer, request, at_ms)
+    audits = _remember(flow, clusters, decided, found, reports, newer, at_ms)
     cpu_seconds = sum(it.cpu_seconds for it in answers)
     seconds = time.monotonic() - began, cpu_seconds
     return _result(flow, request, decided, found, audits, reports, at_ms, *seconds)
@@ -164,15 +163,10 @@ def _remember(
     found: Mapping[SourceIncarnation, Comparison],
     reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
     newer: Maps[OffsetMap],
-    request: AuditRequest,
     at_ms: int,
 ) -> Mapping[SourceIncarnation, PartitionAudit]:
     """Write what was proved into the ledger; a partition whose audit was not finished keeps its earlier entry."""
     whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
-    if request.mode is AuditMode.SAMPLE:
-        samples: list[SampleAudit] = [remembered_sample(it, found[it.life], request, at_ms) for it in whole]
-        write_ledger(flow, clusters.target, samples)
-        return {}
     audits = {
         it.life: remembered(it, found[it.life], judged_to(it, _known(newer, it.life)), at_ms) for it in whole
     }

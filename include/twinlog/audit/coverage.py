@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from twinlog.clock import seconds_since
-from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
@@ -166,59 +166,26 @@ def coverage(
     by source partition: what an audit has proved of records in front of them is no part of the copy any more.
     """
     audits = {it.life: it for it in ledger.audits}
-    samples = {it.life: it for it in ledger.sampled}
     found = []
     for life in sorted([*maps, *maps.broken], key=lambda it: it.topic_partition):
         newest = ledger.incarnations.get(life.topic)
         if newest is not None and newest.topic_id != life.topic_id:
             continue
         audit = audits.get(life)
-        sampled = standing(samples.get(life), audit)
         if audit is not None and remote_topic_ids is not None:
             audit = audit if remote_topic_ids.get(life.topic) == audit.remote_topic_id else None
         try:
             log_start = (log_starts or {}).get(life.topic_partition, 0)
-            found.append(_with(sampled, partition_coverage(life, maps[life].open(), audit, log_start)))
+            found.append(partition_coverage(life, maps[life].open(), audit, log_start))
         except UnreadableMap:
             unread = (UnprovedCount(Unproved.NO_MAP.value, 1),)
-            found.append(_with(sampled, PartitionCoverage(life.topic, life.partition, 1, 0, 0, None, unread)))
+            found.append(PartitionCoverage(life.topic, life.partition, 1, 0, 0, None, unread))
     return tuple(found)
-
-
-def _with(sampled: SampleAudit | None, found: PartitionCoverage) -> PartitionCoverage:
-    """Add what a sample has found since."""
-    if sampled is None:
-        return found
-    strangers = _strangers(sampled.differences)
-    return replace(
-        found,
-        proved=max(0, found.proved - (sampled.difference_count - strangers)),
-        differences=found.differences + sampled.difference_count,
-        differing=found.differing + len(sampled.differences) - strangers,
-    )
 
 
 def _strangers(named: Iterable[FoundDifference]) -> int:
     """Count the records among differences that are no copies."""
     return sum(it.upstream_offset is None for it in named)
-
-
-def standing(sample: SampleAudit | None, audit: PartitionAudit | None) -> SampleAudit | None:
-    """Return the sample with only those differences that still stand beside the audit's; None if none does.
-
-    A later audit has compared the records again, or has taken the differences over.
-    """
-    if sample is None or (audit is not None and audit.at_ms >= sample.at_ms):
-        return None
-    left = without(sample, audit.differences if audit is not None else ())
-    return left if left.difference_count else None
-
-
-def without(sample: SampleAudit, known: tuple[FoundDifference, ...]) -> SampleAudit:
-    """Leave out the differences that are named elsewhere, so that none counts twice."""
-    left = tuple(it for it in sample.differences if it not in known)
-    count = sample.difference_count - (len(sample.differences) - len(left))
-    return replace(sample, difference_count=count, differences=left)
 
 
 def partition_coverage(

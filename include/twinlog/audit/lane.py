@@ -24,8 +24,8 @@ from twinlog.protocol.brokers import Brokers
 class AuditSpec:
     """One scope of one partition.
 
-    `source_end` and `target_end` are the ends of the logs that were fixed when the audit was planned.  With
-    `look_behind`, keys that compaction must have kept are looked for after them, up to the ends at that time.
+    `source_end` and `target_end` are the ends of the logs that were fixed when the audit was planned.  Keys
+    that compaction must have kept are looked for after them, up to the ends at that time.
     """
 
     topic: str
@@ -35,7 +35,6 @@ class AuditSpec:
     scope: Scope
     source_end: int
     target_end: int
-    look_behind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +128,6 @@ def _compare(spec: AuditSpec, source: PartitionReader, target: PartitionReader) 
     source_end, target_end = min(scope.end, spec.source_end), min(scope.downstream_end, spec.target_end)
     ours = source.read(spec.topic, spec.partition, scope.start, source_end)
     theirs = target.read(spec.remote_topic, spec.partition, scope.downstream_start, target_end)
-    if not spec.look_behind:
-        return compare(scope, ours, theirs)
     return compare(
         scope,
         ours,

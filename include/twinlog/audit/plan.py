@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.audit.comparison.map_ranges import downstream_range, sample
+from twinlog.audit.comparison.map_ranges import downstream_range
 from twinlog.audit.comparison.values import Scope
-from twinlog.audit.coverage import left_target, standing, without
+from twinlog.audit.coverage import left_target
 from twinlog.audit.deleted_early import issue_of
 from twinlog.audit.lane import AuditSpec
 from twinlog.audit.map_holes import LostStretch, bounds_of, lost_stretches
@@ -15,7 +15,7 @@ from twinlog.audit.problems import NOTHING_COPIED, AuditState, found_problems, m
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, SampleAudit, Unproved, UnprovedSpan
+from twinlog.formats.ledger.audit import PartitionAudit, Unproved, UnprovedSpan
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.topics import LEFT_BY_A_PERSON
 from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
@@ -34,9 +34,8 @@ class PartitionPlan:
     """One partition: its scopes, what is known in advance to be unprovable, and the audit it continues.
 
     `end` is the upstream offset up to which it will be audited.  `held` counts the mapped records before `end` that
-    the copy has not lost to its retention; `lost` is what the map has lost.  `sampled` holds findings of earlier
-    samples that still stand; in `before` they are already included.  `claims` is false if findings may be reported but
-    prove nothing of the present topic.
+    the copy has not lost to its retention; `lost` is what the map has lost.  `claims` is false if findings may be
+    reported but prove nothing of the present topic.
     """
 
     life: SourceIncarnation
@@ -50,7 +49,6 @@ class PartitionPlan:
     unproved: tuple[UnprovedSpan, ...] = ()
     before: PartitionAudit | None = None
     claims: bool = True
-    sampled: SampleAudit | None = None
     held: int = 0
     lost: tuple[LostStretch, ...] = ()
 
@@ -141,10 +139,8 @@ def _copy_of(
 
 def _partition(copy: _Copy) -> PartitionPlan:
     offset_map, life, state = copy.offset_map, copy.life, copy.state
-    looked_to, sampled = _earlier(copy)
+    looked_to = _earlier(copy)
     before = looked_to if copy.request.mode is AuditMode.INCREMENTAL else None
-    if before is not None and sampled is not None:
-        before = _joined(before, sampled)
     begin = max(before.end, offset_map.first_upstream) if before else offset_map.first_upstream
     end = max(begin, _mapped_to(life, offset_map, state)) if copy.claims else offset_map.end_upstream
     lost = _lost(life, offset_map, copy.target, state) if copy.claims else ()
@@ -176,7 +172,6 @@ def _partition(copy: _Copy) -> PartitionPlan:
         unproved=tuple(unproved),
         before=before,
         claims=copy.claims,
-        sampled=sampled,
         held=offset_map.records_between(gone_to, end),
         lost=lost,
     )
@@ -191,7 +186,6 @@ def _spec(copy: _Copy, scope: Scope) -> AuditSpec:
         scope,
         copy.source.readable_end(read_committed=copy.flow.copy.read_committed),
         copy.target.stable_end,
-        copy.request.mode is not AuditMode.SAMPLE,
     )
 
 
@@ -243,31 +237,13 @@ def _lost(
     return tuple(lost_stretches(offset_map, bounds))
 
 
-def _earlier(copy: _Copy) -> tuple[PartitionAudit | None, SampleAudit | None]:
-    """Return the last audit of a partition, if it was of the present copy, and what samples have found since."""
-    ledger, life = copy.state.ledger, copy.life
-    place = life.topic, life.partition
-    audit = next((it for it in of_partition(ledger.audits, *place) if it.topic_id == life.topic_id), None)
-    sample = next((it for it in of_partition(ledger.sampled, *place) if it.topic_id == life.topic_id), None)
+def _earlier(copy: _Copy) -> PartitionAudit | None:
+    """Return the last audit of a partition, if it was of the present copy."""
+    life = copy.life
+    noted = of_partition(copy.state.ledger.audits, life.topic, life.partition)
+    audit = next((it for it in noted if it.topic_id == life.topic_id), None)
     ours = audit is not None and audit.remote_topic_id == copy.remote_topic_id
-    return audit if ours else None, standing(sample, audit)
-
-
-def _joined(before: PartitionAudit, sampled: SampleAudit) -> PartitionAudit:
-    """Join them: an audit that continues `before` keeps a sample's earlier findings and compares the rest itself."""
-    anew = (it for it in sampled.differences if not _in_front(it, before))
-    kept = without(sampled, tuple(anew))
-    return replace(
-        before,
-        difference_count=before.difference_count + kept.difference_count,
-        differences=before.differences + kept.differences,
-    )
-
-
-def _in_front(it: FoundDifference, before: PartitionAudit) -> bool:
-    if it.upstream_offset is not None:
-        return it.upstream_offset < before.end
-    return it.downstream_offset is None or it.downstream_offset < before.downstream_end
+    return audit if ours else None
 
 
 def _reached(offset_map: OffsetMap, end: int) -> int:
@@ -341,28 +317,25 @@ def _scopes(
     )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()
-    if copy.request.mode is AuditMode.SAMPLE:
-        ranges = sample(start, end, copy.request.share, f"{copy.request.seed}/{life.topic}/{life.partition}")
-        whole = [(low, high, *downstream_range(offset_map, low, high)) for low, high in ranges]
-    else:
-        first, last = downstream_range(offset_map, start, end)
-        standing, nothing_new = end == offset_map.end_upstream, first == last
-        if looked_to is not None and offset_map.first_upstream <= looked_to.end <= start:
-            # Records between the last audit and the first new record must be foreign; the flow's own copies there no
-            # longer have a source record.
-            behind = max(looked_to.downstream_end, copy.target.log_start)
-            first = behind if nothing_new else min(first, behind)
-            beyond = Spans.copies_of(offset_map, looked_to.end, start)
-            last = max(first, last) if standing or not nothing_new else first
-        if standing and not shared and not _left_to_clients(copy.state, copy.request):
-            last = max(last, copy.target.stable_end)  # what the map lacks is not ours
-        whole = [(start, end, first, last)]
+    first, last = downstream_range(offset_map, start, end)
+    standing, nothing_new = end == offset_map.end_upstream, first == last
+    if looked_to is not None and offset_map.first_upstream <= looked_to.end <= start:
+        # Records between the last audit and the first new record must be foreign; the flow's own copies there no
+        # longer have a source record.
+        behind = max(looked_to.downstream_end, copy.target.log_start)
+        first = behind if nothing_new else min(first, behind)
+        beyond = Spans.copies_of(offset_map, looked_to.end, start)
+        last = max(first, last) if standing or not nothing_new else first
+    if standing and not shared and not _left_to_clients(copy.state, copy.request):
+        last = max(last, copy.target.stable_end)  # what the map lacks is not ours
     beyond = Spans.joined([beyond, *kept])
+    if start >= end and first >= last:
+        return []
     return [
         Scope(
             offset_map,
-            low,
-            high,
+            start,
+            end,
             first,
             last,
             quarantined,
@@ -375,6 +348,4 @@ def _scopes(
             chain=copy.chain,
             lost=tuple((it.start, it.end) for it in lost),
         )
-        for low, high, first, last in whole
-        if low < high or first < last
     ]

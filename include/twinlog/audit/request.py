@@ -7,23 +7,20 @@ from enum import StrEnum
 
 
 class AuditMode(StrEnum):
-    """Name how much is compared: what is new since the last audit, everything, or a share of everything."""
+    """Name how much is compared: what is new since the last audit, or everything."""
 
     INCREMENTAL = "incremental"
     FULL = "full"
-    SAMPLE = "sample"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
     """Tell what is asked for.
 
-    `share` (0 to 1) and `seed` choose a sample.  `topics` None means all topics of the flow.  `behind` looks behind the
-    copies of a promoted flow, too: what clients of the target wrote there has to have come home.
+    `topics` None means all topics of the flow.  `behind` looks behind the copies of a promoted flow, too: what clients
+    of the target wrote there has to have come home.
     """
 
     mode: AuditMode = AuditMode.INCREMENTAL
-    share: float = 1.0
-    seed: int = 0
     topics: frozenset[str] | None = None
     behind: bool = False

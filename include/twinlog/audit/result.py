@@ -14,11 +14,10 @@ from twinlog.audit.coverage import (
     UnprovedCount,
     covered,
     partition_coverage,
-    without,
 )
 from twinlog.audit.lane import ScopeReport
 from twinlog.audit.plan import PartitionPlan
-from twinlog.audit.request import AuditMode, AuditRequest
+from twinlog.audit.request import AuditMode
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.errors import ExitCode
 from twinlog.formats.ledger.audit import (
@@ -26,7 +25,6 @@ from twinlog.formats.ledger.audit import (
     DifferenceKind,
     FoundDifference,
     PartitionAudit,
-    SampleAudit,
     Unproved,
     UnprovedSpan,
 )
@@ -62,10 +60,9 @@ class AuditedDifference(Difference):
 class AuditedPartition:
     """One partition: `records` were looked at now; `coverage` is the share of its copy that is proved equal.
 
-    For a sample, that is the share that the sample itself has proved.  `differences` counts all that stand, found now
-    or before.  `audited_to` is the upstream offset that audits have reached.  `others` counts foreign records in a
-    shared topic; they count neither as copied nor as proved.  `compared` counts the records in the copy that were
-    compared with their source, by this audit or by those it continues.
+    `differences` counts all that stand, found now or before.  `audited_to` is the upstream offset that audits have
+    reached.  `others` counts foreign records in a shared topic; they count neither as copied nor as proved.  `compared`
+    counts the records in the copy that were compared with their source, by this audit or by those it continues.
     """
 
     topic: str
@@ -236,25 +233,6 @@ def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_m
     )
 
 
-def remembered_sample(
-    plan: PartitionPlan, found: Comparison, request: AuditRequest, at_ms: int
-) -> SampleAudit:
-    """Return what the ledger keeps of a sample: its own findings, and earlier ones that still stand."""
-    named = _named(found.differences)
-    earlier = without(plan.sampled, named) if plan.sampled is not None else None
-    return SampleAudit(
-        *plan.life,
-        share=request.share,
-        seed=request.seed,
-        records=found.records,
-        equal_bytes=found.equal_bytes,
-        equal_records=found.equal_records,
-        difference_count=found.difference_count + (earlier.difference_count if earlier else 0),
-        differences=(named + (earlier.differences if earlier else ()))[:KEPT_DIFFERENCES],
-        at_ms=at_ms,
-    )
-
-
 def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
     return tuple(FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found)
 
@@ -262,7 +240,7 @@ def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
 def coverage_of(
     plan: PartitionPlan, found: Comparison, audit: PartitionAudit | None, at_ms: int
 ) -> PartitionCoverage:
-    """Judge one partition; `audit` is what the ledger keeps, None for a sample or an earlier incarnation."""
+    """Judge one partition; `audit` is what the ledger keeps, None for an earlier incarnation."""
     if audit is not None:
         return partition_coverage(plan.life, plan.offset_map, audit)
     proved = found.equal_bytes + found.equal_records if plan.claims else 0

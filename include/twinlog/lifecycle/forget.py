@@ -51,7 +51,7 @@ _KINDS: Mapping[str, str] = {
 
 OF_A_COPY = frozenset({
     *("progress", "map", "beginning", "leader-epoch", "map-hole", "gap", "gap-acknowledged"),
-    *("quarantine", "offsets-altered", "audit", "audit-sample", "deleted-topic"),
+    *("quarantine", "offsets-altered", "audit", "deleted-topic"),
 })
 """Kinds of records that are about the records of a copy, and go with it."""
 

@@ -13,7 +13,6 @@ import numpy as np
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import ConfigValue, value_of
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger.topics import Beginning, Incarnation, IncarnationReason, LeaderEpoch
@@ -188,8 +187,7 @@ def begun_anew(
 
     Records will be copied behind what was audited: the next audit begins anew.
     """
-    audited: tuple[PartitionAudit | SampleAudit, ...] = (*ledger.audits, *ledger.sampled)
-    yield from (forgotten(state, it) for it in audited if it.life == life)
+    yield from (forgotten(state, it) for it in ledger.audits if it.life == life)
     begins = ledger.beginnings.get(life.topic)
     number = str(life.partition)
     if begins is not None and begins.offsets.get(number, 0) > offset:

@@ -16,7 +16,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger import topics
 from twinlog.formats.ledger.accepted import Accepted, Shown, Waiver, accepted_of
-from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
 from twinlog.formats.ledger.metadata import AclsAdded, PlanApplied, QuotasSet, TopicConfigsSet
@@ -74,8 +74,8 @@ class Ledger:
       of a topic whose copy could not be made yet.
     - Gaps and quarantined records are in order of topic, partition and offset.
     - What was accepted is in order of check, what was shown oldest first, risk samples oldest first.
-    - `audits` are in order of topic and partition, one for each incarnation that was audited; `sampled` are the last
-      sample of each. `observed` is what was seen of partitions that another engine copies: that is an audit, too.
+    - `audits` are in order of topic and partition, one for each incarnation that was audited.
+      `observed` is what was seen of partitions that another engine copies: that is an audit, too.
     - `claims` are in the order of the log: the first one owns the state.
     - `written_as` are the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far
       as known.
@@ -110,7 +110,6 @@ class Ledger:
     known_source: KnownSource | None = None
     metadata: MetadataMemory = field(default_factory=MetadataMemory)
     audits: tuple[PartitionAudit, ...] = ()
-    sampled: tuple[SampleAudit, ...] = ()
     observed: Mapping[SourceIncarnation, Observed] = field(default_factory=dict)
     taken_over: tuple[TakenOver, ...] = ()
     left_over: tuple[bytes, ...] = ()
@@ -316,7 +315,6 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
                 key=attrgetter("topic", "partition", "at_ms"),
             )
         ),
-        sampled=every(SampleAudit, "topic", "partition", "at_ms"),
         observed={it.life: it for it in every(Observed)},
         taken_over=every(TakenOver),
         altered=every(topics.OffsetsAltered, "at_ms"),

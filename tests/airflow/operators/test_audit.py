@@ -44,11 +44,8 @@ OUTCOME = {
     ("form", "expected"),
     [
         ({}, AuditRequest()),
-        ({"full": True, "seed": 3}, AuditRequest(AuditMode.FULL, 1.0, 3)),
-        (
-            {"sample": 0.5, "seed": 7, "topics": ["b", "a"]},
-            AuditRequest(AuditMode.SAMPLE, 0.5, 7, frozenset({"a", "b"})),
-        ),
+        ({"full": True}, AuditRequest(AuditMode.FULL)),
+        ({"topics": ["b", "a"]}, AuditRequest(topics=frozenset({"a", "b"}))),
     ],
 )
 def test_the_form_becomes_a_request(form, expected) -> None:
@@ -77,14 +74,6 @@ def test_a_scheduled_run_skips_a_flow_that_was_failed_over(monkeypatch, flow, ph
     assert "audit" == audit.AUDIT.request(flow, scheduled | {"dag_run": run_of("manual")}).step
     with pytest.raises(AirflowSkipException, match=f"A->B is {phase.value}: nothing is copied"):
         audit.AUDIT.request(flow, scheduled)
-
-
-def test_two_things_at_once_are_refused() -> None:
-    """All and a share of it."""
-    from twinlog.airflow.operators.audit import audit_request
-
-    with pytest.raises(UsageError, match="choose one"):
-        audit_request({"full": True, "sample": 0.1})
 
 
 def test_a_failure_says_where() -> None:

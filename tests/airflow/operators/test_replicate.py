@@ -85,20 +85,6 @@ class TestArguments:
             [it.name for it in task.outlets] for task in tasks
         ]
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"full": True, "sample": 0.1}, "a full audit and a sample are asked for at once"),
-            ({"sample": 1.5}, "sample=1.5 is no share"),
-        ],
-    )
-    def test_an_audit_that_cannot_be_is_refused_by_its_dag_file(self, arguments, message) -> None:
-        """Airflow shows it as an import error."""
-        from twinlog.airflow.operators import AuditOperator
-
-        with pytest.raises(UsageError, match=message):
-            AuditOperator(task_id="a", flow="A->B", **arguments)
-
     def test_arguments_may_be_results_of_other_tasks(self) -> None:
         """They are known when the task runs."""
         from airflow.sdk import DAG, task

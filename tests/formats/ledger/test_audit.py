@@ -9,7 +9,6 @@ from twinlog.formats.ledger.audit import (
     DifferenceKind,
     FoundDifference,
     PartitionAudit,
-    SampleAudit,
     Unproved,
     UnprovedSpan,
 )
@@ -27,12 +26,6 @@ BYTES = [
         '"differences":[{"kind":"value","upstream_offset":5,"downstream_offset":6},'
         '{"kind":"extra","upstream_offset":null,"downstream_offset":6}],"at_ms":7}',
     ),
-    (
-        SampleAudit("t", "id", 0, 0.5, 42, 9, 5, 2, 0, (), 7),
-        '["audit-sample","t","id",0]',
-        '{"version":1,"topic":"t","topic_id":"id","partition":0,"share":0.5,"seed":42,"records":9,"equal_bytes":5,'
-        '"equal_records":2,"difference_count":0,"differences":[],"at_ms":7}',
-    ),
 ]
 numbers = st.integers(0, 1 << 62)
 counts = (numbers, numbers, numbers)
@@ -48,8 +41,6 @@ records = st.builds(
     numbers,
     many_found,
     numbers,
-) | st.builds(
-    SampleAudit, names, names, int32s, st.floats(0, 1), numbers, *counts, numbers, many_found, numbers
 )
 
 

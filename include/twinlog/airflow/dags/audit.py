@@ -15,8 +15,8 @@ TEXT = """\
 ### Is the copy on {target} equal to {source}?
 
 Reads what was copied from both clusters and compares it: batches that travelled whole as bytes, all else record by
-record. A scheduled run compares what is new since the last audit; **trigger** one for everything again, or for a
-sample. What is proved is remembered on {target}, and the readiness gate asks for it. See docs/audit.md.
+record. A scheduled run compares what is new since the last audit; **trigger** one for everything again.
+What is proved is remembered on {target}, and the readiness gate asks for it. See docs/audit.md.
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Context, Param
+from airflow.sdk import Context
 
 from twinlog.airflow import form
 from twinlog.airflow.alerts import sound_if_standing_still
@@ -17,7 +17,7 @@ from twinlog.airflow.retries import with_retries
 from twinlog.airflow.tasks.frame import opened, skip_out_of_service
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TerminalError, UsageError
+from twinlog.errors import TerminalError
 from twinlog.jsonable import Json
 
 if TYPE_CHECKING:
@@ -29,17 +29,6 @@ MOST_DIFFERENCES = 100
 
 PARAMS = {
     "full": form.flag("Full", "Compare everything again, not only what is new since the last audit."),
-    "sample": Param(
-        None,
-        type=["null", "number"],
-        exclusiveMinimum=0,
-        maximum=1,
-        title="Sample",
-        description="Compare a share of everything, such as 0.1, instead of what is new.",
-    ),
-    "seed": Param(
-        0, type="integer", title="Seed", description="Which sample; the same number chooses the same records."
-    ),
     "topics": form.names(
         "Topics", "Source topics to audit in this run; empty means every topic of the flow."
     ),
@@ -47,20 +36,12 @@ PARAMS = {
 
 
 def audit_request(params: Mapping[str, Any]) -> AuditRequest:
-    """Return what the trigger form asks for.  Raises UsageError if the form asks for two things at once."""
-    share = params.get("sample")
-    if params.get("full") and share is not None:
-        raise UsageError("a full audit and a sample are asked for at once", hint="choose one of them")
+    """Return what the trigger form asks for."""
     # Dag files are parsed every few seconds, without what only tasks need.
     from twinlog.audit.request import AuditMode, AuditRequest
 
-    mode = AuditMode.INCREMENTAL if share is None else AuditMode.SAMPLE
-    return AuditRequest(
-        AuditMode.FULL if params.get("full") else mode,
-        1.0 if share is None else float(share),
-        int(params.get("seed") or 0),
-        frozenset(params.get("topics") or ()) or None,
-    )
+    mode = AuditMode.FULL if params.get("full") else AuditMode.INCREMENTAL
+    return AuditRequest(mode, frozenset(params.get("topics") or ()) or None)
 
 
 def for_xcom(outcome: Json) -> Json:
@@ -107,9 +88,9 @@ class AuditOperator(SparkStepOperator):
 
         AuditOperator(task_id="audit", flow="A->B", full=True, topics=["orders"])
 
-    Compares what is new since the last audit; with `full` everything, with `sample` (0 to 1) that share of it, chosen
-    by `seed`.  `topics` are source topics, None means all of the flow.  `flow` and `topics` are templates.  The XCom is
-    the result as JSON, also if the copy is not equal: `equal`, `records`, `partitions`, `differences`.
+    Compares what is new since the last audit; with `full` everything.  `topics` are source topics, None means all of
+    the flow.  `flow` and `topics` are templates.  The XCom is the result as JSON, also if the copy is not equal:
+    `equal`, `records`, `partitions`, `differences`.
 
     Raises UsageError for a flow or a topic that there is not, and TerminalError `not-equal`.
     """
@@ -121,19 +102,12 @@ class AuditOperator(SparkStepOperator):
         *,
         flow: str,
         full: bool = False,
-        sample: float | None = None,
-        seed: int = 0,
         topics: Sequence[str] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(step=AUDIT, flow=flow, **with_retries(arguments))
-        if sample is not None and not 0 < sample <= 1:
-            raise UsageError(f"sample={sample} is no share", hint="give more than 0, and 1 at most")
         self.full = full
-        self.sample = sample
-        self.seed = seed
         self.topics = topics
-        audit_request({**self._asked(), "topics": None})  # a Dag file with a mistake is not imported
 
     def request(self, flow: FlowSettings, context: Context) -> Request:
         """Return what is asked for by the arguments, not by the run's form."""
@@ -141,8 +115,7 @@ class AuditOperator(SparkStepOperator):
 
         source_topics(self.topics)
         return AuditStepRequest(
-            config=configuration_path(), flow=flow.name, audit=audit_request(self._asked())
+            config=configuration_path(),
+            flow=flow.name,
+            audit=audit_request({"full": self.full, "topics": self.topics}),
         )
-
-    def _asked(self) -> Mapping[str, Any]:
-        return {"full": self.full, "sample": self.sample, "seed": self.seed, "topics": self.topics}

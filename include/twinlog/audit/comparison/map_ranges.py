@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Column
-
-SAMPLE_OFFSETS = 5_000
-"""Upstream offsets in one stretch of a sample."""
 
 
 def downstream_range(offset_map: OffsetMap, start: int, end: int) -> tuple[int, int]:
@@ -41,13 +36,6 @@ def mapped_into(
         high = np.minimum(np.minimum(offset_map.upstream + offset_map.length, end), behind - shift)
         for index in np.flatnonzero(high > low).tolist():
             yield int(low[index]), int(high[index] - low[index])
-
-
-def sample(start: int, end: int, share: float, seed: str) -> list[tuple[int, int]]:
-    """Choose `share` of the offsets [start, end) in stretches, at least one; the same seed chooses the same."""
-    pieces = [(low, min(low + SAMPLE_OFFSETS, end)) for low in range(start, end, SAMPLE_OFFSETS)]
-    wanted = max(1, math.ceil(share * len(pieces)))  # rounded up: the last stretch may be nearly empty
-    return sorted(random.Random(seed).sample(pieces, min(wanted, len(pieces))))
 
 
 class Places:

@@ -10,7 +10,7 @@ import typer
 from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.render import Grid, Lines, parts, show
-from twinlog.errors import ExitCode, UsageError
+from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
     from twinlog.audit.request import AuditRequest
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 FullOption = Annotated[
     bool, typer.Option("--full", help="Everything again, not only what is new since the last audit.")
-]
-SampleOption = Annotated[
-    float | None, typer.Option("--sample", metavar="SHARE", help="A share of everything: 0.1 is a tenth.")
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", metavar="N", help="Which sample; the same number chooses the same records.")
 ]
 MasterOption = Annotated[
     str | None,
@@ -37,8 +31,6 @@ def audit(
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     full: FullOption = False,
-    sample: SampleOption = None,
-    seed: SeedOption = 0,
     topics: options.TopicsOption = None,
     master: MasterOption = None,
 ) -> int:
@@ -49,8 +41,11 @@ def audit(
 
     Such as `twinlog audit --full --topic orders`; then `twinlog gate`.
     """
+    from twinlog.audit.request import AuditMode, AuditRequest
+
     flows = load_flows(config, flow)
-    asked = _request(full, sample, seed, topics)
+    mode = AuditMode.FULL if full else AuditMode.INCREMENTAL
+    asked = AuditRequest(mode, options.parse_topics(topics))
     done = ask_each(flows, lambda one: audit_of(one, asked, master))
     unknown = {"equal": False, "proved": False, "differences": [], "partitions": []}
     documents = [it.document(**unknown) for it in done.results]
@@ -76,17 +71,6 @@ def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> Aud
 
         with open_audit_runner(master, f"twinlog audit {flow.name}") as runner:
             return step.run(flow, clusters, runner, asked)
-
-
-def _request(full: bool, sample: float | None, seed: int, topics: list[str] | None) -> AuditRequest:
-    from twinlog.audit.request import AuditMode, AuditRequest
-
-    if full and sample is not None:
-        raise UsageError("audit takes --full or --sample, not both")
-    if sample is not None and not 0 < sample <= 1:
-        raise UsageError(f"--sample {sample} is no share", hint="a number above 0 and up to 1, such as 0.1")
-    mode = AuditMode.FULL if full else AuditMode.INCREMENTAL if sample is None else AuditMode.SAMPLE
-    return AuditRequest(mode, 1.0 if sample is None else sample, seed, options.parse_topics(topics))
 
 
 def _grids(result: AuditResult) -> Iterator[Grid | Lines]:

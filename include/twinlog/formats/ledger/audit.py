@@ -101,27 +101,3 @@ class PartitionAudit(OfIncarnation, LedgerEntry):
     def proved(self) -> int:
         """Return the number of records proved equal."""
         return self.equal_bytes + self.equal_records
-
-
-@dataclass(frozen=True, slots=True)
-class SampleAudit(OfIncarnation, LedgerEntry):
-    """The last sample of one partition: `share` of its copied records, chosen by `seed`; newest only.
-
-    Fields as in PartitionAudit.  A sample adds nothing to what PartitionAudit has proved.  Its differences, and those
-    of earlier samples, stand until a later PartitionAudit, which has compared these records or adopted the
-    differences.
-    """
-
-    KIND = "audit-sample"
-    IDENTITY = ("topic", "topic_id", "partition")
-    topic: str
-    topic_id: str
-    partition: int
-    share: float
-    seed: int
-    records: int
-    equal_bytes: int
-    equal_records: int
-    difference_count: int
-    differences: tuple[FoundDifference, ...]
-    at_ms: int

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.accepted import Accepted, Shown, Waiver
-from twinlog.formats.ledger.audit import PartitionAudit, SampleAudit
+from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.entry import VERSION, LedgerEntry
 from twinlog.formats.ledger.gate import GateOutcome, KnownSource, RiskSample
 from twinlog.formats.ledger.metadata import MetadataRecord
@@ -171,7 +171,6 @@ LedgerRecord = (
     | Waiver
     | MetadataRecord
     | PartitionAudit
-    | SampleAudit
     | Observed
     | TakenOver
     | MapHole
@@ -183,6 +182,7 @@ LedgerRecord = (
 
 _RECORDS: Mapping[str, type[LedgerRecord]] = {record.KIND: record for record in get_args(LedgerRecord)}
 LEFT_KINDS = {
+    "audit-sample": "what `audit --sample` found; `twinlog audit --full` finds it again",
     "group-look": "where groups stood (`groups --at`); `twinlog translate --at` knows it from checkpoints",
     "scram-secret-set": "fingerprints of `twinlog.scram.users`; give users their logins by kafka-configs",
 }
