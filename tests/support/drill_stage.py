@@ -12,7 +12,6 @@ from twinlog.cluster.api import Clusters
 from twinlog.drill import drill
 from twinlog.drill.reading import First
 from twinlog.drill.report import DrillReport
-from twinlog.errors import TwinlogError
 from twinlog.gate.evidence import Seal
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.policy.selection import NameFilter
@@ -28,8 +27,6 @@ class Stage:
     seconds: float = 0.5
     seal: Seal = field(default_factory=lambda: Seal("mm2.properties", "sha"))
     read: list[str] = field(default_factory=list)
-    logins: dict[str, str | TwinlogError] = field(default_factory=dict)
-    asked: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def reader(self, group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, First]:
         """Read as a consumer of the group would."""
@@ -39,14 +36,6 @@ class Stage:
         starts = {at: max(0, standing[at].offset + self.shift) for at in places}
         found = target.read_records(starts, 1)
         return {at: First(it[0] if it else None, self.seconds) for at, it in found.items()}
-
-    def application(self, group: str, starts: Mapping[TopicPartition, int]) -> str:
-        """Read as the application of a group whose login is given: one that is refused says so."""
-        self.asked[group] = dict(starts)
-        login = self.logins.get(group, "")
-        if isinstance(login, TwinlogError):
-            raise login
-        return login
 
     def drill(
         self,
@@ -60,7 +49,7 @@ class Stage:
     ) -> DrillReport:
         """Drill as a process of its own."""
         request = drill.Request("jo", NameFilter((groups,)), most, driver, source_dead)
-        tools = drill.Tools(self.reader, sleep, self.application, self.seal)
+        tools = drill.Tools(self.reader, sleep, self.seal)
         return drill.run(self.world.flow, clusters or self.world.clusters, request, tools)
 
     @property

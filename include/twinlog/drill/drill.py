@@ -16,7 +16,6 @@ from twinlog.cluster.admin.groups import OffsetChange
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.drill import clones
-from twinlog.drill.application import Application, application
 from twinlog.drill.compare import Comparison, Firsts
 from twinlog.drill.places import View, view
 from twinlog.drill.reading import SESSION_SECONDS, First, Reader, reader
@@ -58,21 +57,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tell what a drill works with, other than the clusters; `told` hears of every step that begins or ended.
-
-    `application` reads once more, as the application of a group whose login is given.
-    """
+    """Tell what a drill works with, other than the clusters; `told` hears of every step that begins or ended."""
 
     read: Reader
     sleep: Callable[[float], None]
-    application: Application
     seal: Seal
     told: Told = silent
 
     @classmethod
     def of(cls, configuration: Configuration, flow: FlowSettings, told: Told) -> Tools:
-        """Return real consumers, with the logins that the file names."""
-        return cls(reader(flow.target), time.sleep, application(flow), Seal.of(configuration, flow), told)
+        """Return real consumers."""
+        return cls(reader(flow.target), time.sleep, Seal.of(configuration, flow), told)
 
 
 @dataclass(slots=True)
@@ -241,26 +236,20 @@ def _read(work: Work) -> Outcome:
     placed = [it.removeprefix(prefix) for it in work.run.clones]
     if not placed:
         return skipped("no clone was placed")
-    users = 0
     for group in placed:
         if group in work.troubles:
             continue
         work.note()
-        starts = work.starts(group)
         try:
-            work.met[group] = work.tools.read(f"{prefix}{group}", starts)
-            users += work.tools.application(group, starts) != ""
+            work.met[group] = work.tools.read(f"{prefix}{group}", work.starts(group))
         except ClusterUnreachable:
             raise
         except TwinlogError as error:
             work.troubles[group] = str(error)
     rto = work.rto_seconds
     took = f"; placed and read in {rto:,.3f} s" if rto is not None else ""
-    logins = f"; {users:,} of them also by their application's login" if users else ""
     records = len([*work.firsts])
-    text = (
-        f"{len(work.met):,} groups read {records:,} first records on {work.flow.target.alias}{took}{logins}"
-    )
+    text = f"{len(work.met):,} groups read {records:,} first records on {work.flow.target.alias}{took}"
     late = "; ".join(_late(work))
     return failed(f"{text}; {late}") if late else done(text)
 
@@ -367,11 +356,9 @@ TRIED: tuple[Step[Work], ...] = (
     ),
     Step(
         StepName.READ,
-        "starts a consumer with each clone on the target, and takes the first record of each partition; then with the"
-        " login of the group's application, if `twinlog.drill.clients` has one",
+        "starts a consumer with each clone on the target, and takes the first record of each partition",
         "a first record in seconds",
-        "no record within 30 s fails the drill: look at the target's brokers. An application that is refused is named:"
-        " grant what its line says",
+        "no record within 30 s fails the drill: look at the target's brokers",
         _read,
     ),
     Step(

@@ -58,40 +58,11 @@ def first_records(
     Raises the refusal of the cluster, such as ClusterRefused without READ on the group.
     """
     asked = Asked(cluster.alias, "read with", f"group {group}", f"READ on group {group} and on its topics")
-
-    def join(consumer: Consumer) -> None:
-        consumer.subscribe(sorted({it.topic for it in places}))
-
-    return _read(cluster, group, places, join, asked)
-
-
-def first_records_from(
-    cluster: ClusterSettings, group: str, starts: Mapping[TopicPartition, int], user: str
-) -> Mapping[TopicPartition, First]:
-    """Read the first record at or after these offsets, without joining the group: READ on the topics is enough.
-
-    Raises the refusal of the cluster, which names the `user`.
-    """
-    asked = Asked(cluster.alias, "read as", user, f"READ on topics of {group}")
-
-    def assign(consumer: Consumer) -> None:
-        consumer.assign([ClientPartition(*at, offset) for at, offset in starts.items()])
-
-    return _read(cluster, group, starts, assign, asked)
-
-
-def _read(
-    cluster: ClusterSettings,
-    group: str,
-    places: Collection[TopicPartition],
-    begin: Callable[[Consumer], None],
-    asked: Asked,
-) -> Mapping[TopicPartition, First]:
     found: dict[TopicPartition, First] = {}
     began = time.monotonic()
     consumer = _consumer(cluster, group)
     try:
-        begin(consumer)
+        consumer.subscribe(sorted({it.topic for it in places}))
         while len(found) < len(places) and time.monotonic() < began + READ_SECONDS:
             for message in consumer.consume(num_messages=500, timeout=_POLL_SECONDS):
                 for at in _of_a_partition(message, asked):

@@ -49,9 +49,6 @@ class FailoverSettings:
     drill_age_seconds: int | None = setting(optional(Kind.LONG), "twinlog.drill.age.seconds", None)
     """how long ago the last [drill](drills.md) that passed may be; then an alarm is sent each day. Not given,
     nobody is told"""
-    drill_clients: Path | None = setting(PATH, "twinlog.drill.clients", None)
-    """folder with the logins of applications on the target, a Kafka properties file for each group: `GROUP.properties`;
-    a [drill](drills.md#as-the-application) then also reads with that login"""
 
 
 def refuse_two_hooks(read: Reader, settings: FailoverSettings) -> None:

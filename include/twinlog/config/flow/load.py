@@ -12,18 +12,13 @@ from twinlog.config.file import properties_file
 from twinlog.config.file.origin import Findings, Properties, Property, Severity, given
 from twinlog.config.file.providers import AirflowResolver, Providers, providers_of
 from twinlog.config.flow.flows import (
-    PRODUCT,
     ResolvedFlow,
     cluster_by_itself,
-    cluster_settings,
     resolve_flows,
 )
 from twinlog.config.flow.lint import lint, refuse_left
 from twinlog.config.flow.metadata import MetadataSettings
-from twinlog.config.flow.precedence import ROLES
-from twinlog.config.flow.reader import Reader
 from twinlog.config.flow.settings import Configuration, CopiedBy, FlowSettings
-from twinlog.config.security.connection import ClusterSettings
 from twinlog.errors import ConfigError, UsageError
 from twinlog.grouped import grouped
 from twinlog.policy.replication import IdentityReplicationPolicy, knowing
@@ -238,25 +233,6 @@ def _topics_back(flow: FlowSettings, flows: Mapping[str, ResolvedFlow]) -> NameF
     if reverse is None or not reverse.settings.enabled:
         return None
     return reverse.settings.topics if isinstance(reverse.settings.policy, IdentityReplicationPolicy) else None
-
-
-def load_client(
-    cluster: ClusterSettings, path: Path, *, environ: Mapping[str, str] = os.environ
-) -> ClusterSettings:
-    """Read how an application reaches a cluster: a properties file as Kafka's own tools take it.
-
-    Without `bootstrap.servers` it is the address that twinlog uses.  Raises ConfigError with every mistake.
-    """
-    findings = Findings(path.name)
-    written = properties_file.read(path, findings).properties
-    providers, declaration_errors = providers_of(written, environ, None)
-    for error in declaration_errors:
-        findings.error(written[str(error.data["key"])].origin, error.message, error.hint)
-    properties = {"bootstrap.servers": given(cluster.bootstrap_servers), **written}
-    reader = Reader({}, providers, findings)
-    found = cluster_settings(cluster.alias, dict.fromkeys(ROLES, properties), "consumer", PRODUCT, reader)
-    findings.raise_if_unusable(strict=False)
-    return found
 
 
 def enabled_flow(configuration: Configuration, name: str) -> FlowSettings:
