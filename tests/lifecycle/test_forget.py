@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog import clock
-from twinlog.config.flow.copying import LifecycleSettings
 from twinlog.errors import ClusterRefused, TerminalError, UsageError
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.formats.ledger.records import FlowPhase, FlowState, Gap, GapCause, Quarantine
@@ -150,50 +148,15 @@ def test_a_topic_that_nobody_knows_is_a_typing_error(flow, clusters):
         forget.run(flow, clusters, "odrers")
 
 
-def since(flow, target) -> int:
-    """When the copy of `orders` was first missed as well."""
-    return read_ledger(flow, target).deleted["orders"].copy_gone_ms
-
-
 def resumed(flow, target) -> None:
     """Take the pause of `orders` out."""
     ledger.write_ledger(flow, target, (), [read_ledger(flow, target).pauses["orders"]])
 
 
-def at(monkeypatch, now: int) -> None:
-    monkeypatch.setattr(clock, "now_ms", lambda: now)
-
-
-def test_without_a_policy_nothing_is_forgotten_by_itself(flow, clusters, target):
+def test_nothing_is_forgotten_by_itself(flow, clusters, target):
     """It is said in every cycle, with the command that does it."""
     resumed(flow, target)
     done = sync_topics.run(flow, clusters)
     (problem,) = (it for it in done.problems if it.topic == "orders")
     assert "twinlog topics forget --topic orders" in problem.hint
-    assert ((True,) * 3, 0) == (known(flow, target, "orders"), since(flow, target))
-
-
-def test_by_policy_it_is_forgotten_when_both_have_been_gone_for_so_long(flow, clusters, target, monkeypatch):
-    """Counted from when the copy was missed, not the source; said in that cycle."""
-    flow = replace(flow, lifecycle=LifecycleSettings(forget_after_ms=30 * DAY))
-    resumed(flow, target)
-    for now, expected in [(1000 * DAY, True), (1030 * DAY - 1, True), (1030 * DAY, False)]:
-        at(monkeypatch, now)
-        done = sync_topics.run(flow, clusters)
-        assert expected == known(flow, target, "orders")[2]
-    assert any("orders is forgotten (1 of progress" in it for it in done.notes)
-    assert (True,) * 3 == known(flow, target, "other")
-
-
-def test_a_copy_that_came_back_begins_the_time_anew(flow, clusters, target, monkeypatch):
-    """And a topic that somebody paused is left to that somebody."""
-    flow = replace(flow, lifecycle=LifecycleSettings(forget_after_ms=30 * DAY))
-    at(monkeypatch, 1000 * DAY)
-    sync_topics.run(flow, clusters)
-    assert 1000 * DAY == since(flow, target)
-    at(monkeypatch, 2000 * DAY)
-    sync_topics.run(flow, clusters)
-    assert known(flow, target, "orders")[2]
-    target.add_topic("A.orders")
-    sync_topics.run(flow, clusters)
-    assert 0 == since(flow, target)
+    assert (True,) * 3 == known(flow, target, "orders")

@@ -1,4 +1,4 @@
-"""Forget a topic that both clusters have lost: by hand (`twinlog topics forget`), or when policy says that it is time.
+"""Forget a topic that both clusters have lost, as a person asks for (`twinlog topics forget`).
 
     1. plan      both sides are asked by name; refused while either has the topic, or cannot say, and while the
                  flow is not active: a failover may need what is known
@@ -13,24 +13,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import get_args
 
-from twinlog import clock
 from twinlog.cluster.api import ClusterReader, Clusters
-from twinlog.cluster.values import NO_SUCH_TOPIC
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.accepted import every_form
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import LedgerRecord
-from twinlog.formats.ledger.topics import DeletedTopic, TopicPause
+from twinlog.formats.ledger.topics import TopicPause
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import Stored, forgotten, piece, progress
-from twinlog.state.changes import Entries, change
 from twinlog.state.ledger import Ledger, latest_or_empty, read_behind_fence, read_ledger
 from twinlog.state.progress import read_progress, stored_segments
 from twinlog.topics.incarnations import differ
@@ -70,9 +67,7 @@ class ForgetResult:
     dropped: Mapping[str, int]
 
 
-def run(
-    flow: FlowSettings, clusters: Clusters, topic: str, *, dry_run: bool = False, run_id: str | None = None
-) -> ForgetResult:
+def run(flow: FlowSettings, clusters: Clusters, topic: str, *, dry_run: bool = False) -> ForgetResult:
     """Forget all that the flow knows of a source topic.
 
     Raises UsageError for a topic the flow does not know, TerminalError `forget-refused` while either cluster has the
@@ -84,7 +79,7 @@ def run(
         stored = read_progress(flow, clusters.target)
         known = KnownTopic(state_topics(flow, clusters), topic, remotes, stored)
         return ForgetResult(flow.name, topic, remotes, True, _by_kind(known.read(flow, clusters)))
-    owned = Ownership.taken(flow, clusters, "forget", run_id)
+    owned = Ownership.taken(flow, clusters, "forget")
     ledger = read_behind_fence(flow, clusters.target)
     remotes = _require_gone(flow, clusters, ledger, topic)
     records = KnownTopic(owned.state, topic, remotes, owned.progress).read(flow, clusters)
@@ -92,56 +87,10 @@ def run(
     return ForgetResult(flow.name, topic, remotes, False, _by_kind(records))
 
 
-def forget_due(
-    flow: FlowSettings, clusters: Clusters, gone: Collection[str], run_id: str | None = None
-) -> tuple[str, ...]:
-    """Record since when topics are missing on both sides, forget those that are due, and return lines for people.
-
-    `gone` are the source topics that were asked for just now and do not exist. Raises as `run`; a refusal is a line.
-    """
-    after = flow.lifecycle.forget_after_ms
-    if after is None:
-        return ()
-    ledger, now = read_ledger(flow, clusters.target), clock.now_ms()
-    deleted = [it for it in ledger.deleted.values() if it.topic in gone]
-    asked = clusters.target.describe_topics([it.remote_topic for it in deleted])
-    # A copy that this user may not see counts as existing.
-    there = {*asked.found, *(name for name, error in asked.refused.items() if error.code != NO_SUCH_TOPIC)}
-    noted = {it: seen for it in deleted if (seen := _seen(it, it.remote_topic in there, now)) != it}
-    change(
-        flow,
-        clusters.target,
-        lambda it: Entries([noted[known] for known in it.deleted.values() if known in noted]),
-    )
-    lines = []
-    for topic in due(deleted, now, after):
-        if topic.remote_topic in there or topic.topic in ledger.pauses:
-            continue
-        try:
-            done = run(flow, clusters, topic.topic, run_id=run_id)
-        except TerminalError as error:
-            if error.code != REFUSED:
-                raise
-            lines.append(str(error))
-        else:
-            lines.append(f"{told(done)}: both sides have been without it for long enough")
-    return tuple(lines)
-
-
-def due(deleted: Collection[DeletedTopic], now_ms: int, after_ms: int) -> Iterator[DeletedTopic]:
-    """Choose the topics that have been missing on both sides for `after_ms`. Pure."""
-    return (it for it in deleted if 0 < it.copy_gone_ms <= now_ms - after_ms)
-
-
 def told(done: ForgetResult) -> str:
     """Return a line that says what was forgotten. Pure."""
     what = ", ".join(f"{count} of {kind}" for kind, count in done.dropped.items())
     return f"{done.topic} {'would be' if done.dry_run else 'is'} forgotten ({what})"
-
-
-def _seen(it: DeletedTopic, there: bool, now_ms: int) -> DeletedTopic:
-    """Record that a copy is missing since now, or that it exists again."""
-    return replace(it, copy_gone_ms=0 if there else it.copy_gone_ms or now_ms)
 
 
 def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic: str) -> tuple[str, ...]:

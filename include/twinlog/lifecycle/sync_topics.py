@@ -20,13 +20,12 @@ from twinlog.formats.ledger.topics import Beginning, Incarnation, IncarnationRea
 from twinlog.formats.ledger.writers import FlowClaim
 from twinlog.lane.fence.ownership import Identity
 from twinlog.lifecycle import apply as lifecycle
-from twinlog.lifecycle import forget
 from twinlog.lifecycle.apply import LifecycleResult
 from twinlog.lifecycle.records import beginning, current_incarnation
 from twinlog.state.changes import Entries, change
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import Ledger, read_ledger
-from twinlog.topics.discovery import DiscoveredTopic, Discovery, Problem, ProblemCode
+from twinlog.topics.discovery import DiscoveredTopic, Discovery, Problem
 from twinlog.topics.incarnations import differ
 from twinlog.topics.own_topic_rules import InternalState
 from twinlog.topics.plan import Change, ChangeKind, Refusal, TopicPlan, plan, plan_internal
@@ -82,8 +81,6 @@ def run(
         done, refused = todo.changes, todo.refused
     else:
         done, refused, kept = apply(flow, todo, clusters.target, discovery, snapshot.ledger)
-        gone = {it.topic for it in discovery.problems if it.code is ProblemCode.DELETED}
-        kept += forget.forget_due(flow, clusters, gone, run_id)
     return SyncTopicsResult(
         flow.name,
         dry_run,

@@ -253,7 +253,7 @@ def _deleted(flow: FlowSettings, topic: str, known: Incarnation, target: TargetS
             ProblemCode.DELETED,
             topic,
             f"topic {topic} is gone from {flow.source.alias}, and {flow.target.alias} shows no {known.remote_topic}",
-            f"`twinlog topics forget --topic {topic}` drops what is known of it; or set twinlog.on.deleted.both",
+            f"`twinlog topics forget --topic {topic}` drops what is known of it",
         )
     after = flow.lifecycle.delete_after_ms
     stays = (

@@ -356,8 +356,6 @@ EVERY_LIFECYCLE_SETTING = {
     "A->B.twinlog.on.recreated=append": ("on_recreated", RecreatedPolicy.APPEND),
     "twinlog.on.gap=record-and-continue": ("on_gap", GapPolicy.RECORD_AND_CONTINUE),
     "twinlog.on.deleted=keep": ("delete_after_ms", None),
-    "twinlog.on.deleted.both=keep": ("forget_after_ms", None),
-    "twinlog.on.deleted.both=forget-after:30d": ("forget_after_ms", 30 * 86_400_000),
     "twinlog.on.deleted=delete-after:7d": ("delete_after_ms", 7 * 86_400_000),
     "twinlog.on.deleted=delete-after:1h30m": ("delete_after_ms", 5_400_000),
 }
@@ -463,8 +461,6 @@ def test_a_configuration_travels(loaded: Loader) -> None:
         ("twinlog.on.recreated=reset", "'reset' is none of fail, new-incarnation, append"),
         ("twinlog.on.gap=skip", "'skip' is none of fail, record-and-continue"),
         ("twinlog.on.deleted=delete", "'delete' is neither keep nor delete-after:TIME"),
-        ("twinlog.on.deleted.both=forget", "'forget' is neither keep nor forget-after:TIME"),
-        ("twinlog.on.deleted.both=delete-after:7d", "'delete-after:7d' is neither keep nor forget-after:TIME"),
         ("twinlog.on.deleted=delete-after:7", "'delete-after:7' is neither keep nor delete-after:TIME"),
         ("twinlog.on.deleted=delete-after:7s", "'delete-after:7s' is neither keep nor delete-after:TIME"),
         ("twinlog.cycle.rule=4.4", "none of mm2-4.3, mm2-4.4"),

@@ -98,7 +98,7 @@ BYTES = [
     (
         DeletedTopic("t", "id", "A.t", 7),
         '["deleted-topic","t"]',
-        '{"version":1,"topic":"t","topic_id":"id","remote_topic":"A.t","first_seen_ms":7,"copy_gone_ms":0}',
+        '{"version":1,"topic":"t","topic_id":"id","remote_topic":"A.t","first_seen_ms":7}',
     ),
     (
         Rebuild("t", "id", "A.t", "old", RebuildPhase.DELETING, "jo", "why", 7, {"a": "b"}, POSITIONS),

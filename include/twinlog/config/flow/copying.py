@@ -7,13 +7,13 @@ from enum import StrEnum
 
 from twinlog.config.file.keys import Kind
 from twinlog.config.flow.values import (
+    DELETE_AFTER,
     MASTER,
     POSITIVE_INT,
     POSITIVE_LONG,
     Compression,
     Isolation,
     OffsetReset,
-    after,
     choice,
     chosen,
     optional,
@@ -116,9 +116,6 @@ class LifecycleSettings:
     on_gap: GapPolicy = setting(choice(GapPolicy), "twinlog.on.gap", "fail")
     """the source no longer has records that were not copied: `fail` (that partition stops in front of them), or
     `record-and-continue` (noted in the ledger, copying goes on behind them)"""
-    delete_after_ms: int | None = setting(after("delete-after", "7d"), "twinlog.on.deleted", "keep")
+    delete_after_ms: int | None = setting(DELETE_AFTER, "twinlog.on.deleted", "keep")
     """a source topic was deleted: `keep` its copy, or delete it when the topic has been gone for this time:
     `delete-after:7d` (also `m`, `h`)"""
-    forget_after_ms: int | None = setting(after("forget-after", "30d"), "twinlog.on.deleted.both", "keep")
-    """a topic and its copy were both deleted: `keep` its state, or drop it when both have been missed for this time:
-    `forget-after:30d` (also `m`, `h`); see [topics](topics.md#forgetting-a-topic)"""

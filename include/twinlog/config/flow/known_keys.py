@@ -79,6 +79,7 @@ LEFT: dict[str, str] = {
             "gate.canary.seconds": "the canary is awaited for two minutes",
             "gate.heartbeat.age.seconds": "a heartbeat may be as old as twinlog.rpo.seconds",
             "metrics.topics": "500 topics of a flow have numbers of their own",
+            "on.deleted.both": "`twinlog topics forget` drops the state of a topic that both sides have lost",
             "reports.kept": "50 of each kind are kept; evidence is never deleted",
             "scram.users": "give users their logins on the target by kafka-configs",
             "transaction.ms": "a lane commits after ten seconds, or two thirds of twinlog.transaction.timeout.ms",

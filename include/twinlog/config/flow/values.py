@@ -180,19 +180,22 @@ def chosen(member: StrEnum) -> Value[bool]:
     return Value(Kind.STRING, lambda read, key: read.choice(key, kind) is member, f"one of {', '.join(kind)}")
 
 
-def after(word: str, example: str) -> Value[int | None]:
-    """Return the type of `keep` and of `WORD:TIME`, in ms."""
+def _delete_after(text: str) -> int | None:
+    if text == "keep":
+        return None
+    named, _, time = text.partition(":")
+    if named != "delete-after" or (seconds := clock.duration_seconds(time, "mhd")) is None:
+        raise ValueError
+    return seconds * 1000
 
-    def parse(text: str) -> int | None:
-        if text == "keep":
-            return None
-        named, _, time = text.partition(":")
-        if named != word or (seconds := clock.duration_seconds(time, "mhd")) is None:
-            raise ValueError
-        return seconds * 1000
 
-    said = f"is neither keep nor {word}:TIME, such as {word}:{example}"
-    return Value(Kind.STRING, lambda read, key: read.parsed(key, parse, said))
+DELETE_AFTER: Value[int | None] = Value(
+    Kind.STRING,
+    lambda read, key: read.parsed(
+        key, _delete_after, "is neither keep nor delete-after:TIME, such as delete-after:7d"
+    ),
+)
+"""The type of `keep` and of `delete-after:TIME`, in ms."""
 
 
 def name_filter(exclude: str = "", renamed: str = "") -> Value[NameFilter]:

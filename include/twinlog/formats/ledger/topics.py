@@ -212,8 +212,7 @@ class DeletedTopic(LedgerEntry):
     """The source topic was first found to be gone at `first_seen_ms`; its copy is an orphan.
 
     The record is forgotten when the topic exists again, and when everything known of the topic is forgotten (`twinlog
-    topics forget`, `twinlog.on.deleted.both`).  `copy_gone_ms` is when the copy was first missed as well; 0 while the
-    copy exists, or if that was not checked.
+    topics forget`).
     """
 
     KIND = "deleted-topic"
@@ -222,7 +221,6 @@ class DeletedTopic(LedgerEntry):
     topic_id: str
     remote_topic: str
     first_seen_ms: int
-    copy_gone_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
