@@ -1,10 +1,11 @@
-"""Measure a planned failover by its command, step by step: what an operator waits for between the gate and B.
+"""Measure a failover by its command, step by step: what an operator waits for between the gate and B.
 
-    python -m bench.failover                      50 topics of 10 partitions, 200 groups
-    python -m bench.failover --topics 5 --groups 10
+    python -m bench.failover                      50 topics of 10 partitions, 200 groups, both modes
+    python -m bench.failover --topics 5 --groups 10 --mode source-dead
 
-Records come until the failover begins, so that it has a tail to drain.  The producers then stop by themselves: the
-brokers keep no ACLs, so the command watches the ends of the source (`twinlog.gate.fence.seconds`).
+Planned: records come until the failover begins, so that it has a tail to drain.  The producers then stop by themselves:
+the brokers keep no ACLs, so the command watches the ends of the source (`twinlog.gate.fence.seconds`).  Source-dead:
+the source is killed behind the last cycle.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ RECORDS = 200
 
 TAIL = 20
 TOPICS_A_GROUP = 2
+MODES = ("planned", "source-dead")
 
 Row = dict[str, Any]
 
@@ -39,8 +41,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--topics", type=int, default=50)
     parser.add_argument("--groups", type=int, default=200)
+    parser.add_argument("--mode", choices=MODES, action="append", help="one of them alone")
     pages.add_arguments(parser)
     given = parser.parse_args()
+    found = {mode: one(mode, given) for mode in given.mode or MODES}
+    text = "\n".join(markdown(mode, rows, given) for mode, rows in found.items())
+    pages.write("failover", [row for rows in found.values() for row in rows], text, given)
+
+
+def one(mode: str, given: argparse.Namespace) -> list[Row]:
+    """Measure one mode on brokers of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="twinlog-bench-") as folder,
         EmbeddedKafka("A") as source,
@@ -49,12 +59,12 @@ def main() -> None:
         config = Path(folder, "mm2.properties")
         reports = f"twinlog.reports.folder = {folder}/reports\n"
         config.write_text(TWINLOG.properties(source, target, "orders-.*") + reports)
-        rows = measure(config, source.bootstrap_servers, given.topics, given.groups)
-    pages.write("failover", rows, markdown(rows, given), given)
+        return measure(config, source, mode, given.topics, given.groups)
 
 
-def measure(config: Path, servers: str, topics: int, groups: int) -> list[Row]:
+def measure(config: Path, source: EmbeddedKafka, mode: str, topics: int, groups: int) -> list[Row]:
     """Return a row for each step, and one for the command as a whole.  Raises SystemExit if it was not promoted."""
+    servers = source.bootstrap_servers
     names = [f"orders-{number:02d}" for number in range(topics)]
     for name in names:
         load.create_topic(servers, name, PARTITIONS, **{"retention.ms": "604800000"})
@@ -62,9 +72,12 @@ def measure(config: Path, servers: str, topics: int, groups: int) -> list[Row]:
     commit(servers, names, groups)
     command(config, "run", "--once")
     command(config, "audit")
-    produce(servers, names, TAIL)
+    if mode == "planned":
+        produce(servers, names, TAIL)
+    else:
+        source.kill()
     began = time.monotonic()
-    report = command(config, "failover", "--mode", "planned", "--yes")
+    report = command(config, "failover", "--mode", mode, "--yes")
     seconds = time.monotonic() - began
     if report["state"] != "promoted":
         raise SystemExit(json.dumps(report["steps"], indent=1))
@@ -72,6 +85,7 @@ def measure(config: Path, servers: str, topics: int, groups: int) -> list[Row]:
     return [
         *(
             {
+                "mode": mode,
                 "step": it["name"],
                 "seconds": it["seconds"],
                 "message": it["message"].replace(f"{config.parent}/", ""),
@@ -79,11 +93,12 @@ def measure(config: Path, servers: str, topics: int, groups: int) -> list[Row]:
             for it in report["steps"]
         ),
         {
+            "mode": mode,
             "step": "",
             "seconds": round(seconds, 3),
             "message": "",
             "positions": len(placed),
-            "again": sum(placed.values()),
+            "again": sum(it or 0 for it in placed.values()),
         },
     ]
 
@@ -128,14 +143,14 @@ def command(config: Path, *words: str) -> Row:
     return document
 
 
-def markdown(rows: Sequence[Row], given: argparse.Namespace) -> str:
+def markdown(mode: str, rows: Sequence[Row], given: argparse.Namespace) -> str:
     """Make the page's table."""
-    whole = rows[-1]
+    whole, tail = rows[-1], TAIL * PARTITIONS * given.topics
+    drained = f", {tail:,} records to drain" if mode == "planned" else ""
     lines = [f"| {it['step']} | {it['seconds']:.1f} | {it['message']} |" for it in rows[:-1]]
     return "\n".join([
-        f"`twinlog failover --mode planned --yes`: {given.topics:,} topics of {PARTITIONS} partitions, {given.groups:,}"
-        f" groups with {whole['positions']:,} positions, {TAIL * PARTITIONS * given.topics:,} records to drain;"
-        f" {whole['seconds']:.1f} s in all, {whole['again']:,} records read again:",
+        f"`twinlog failover --mode {mode} --yes`: {given.topics:,} topics of {PARTITIONS} partitions, {given.groups:,}"
+        f" groups with {whole['positions']:,} positions{drained}; {whole['seconds']:.1f} s in all:",
         "",
         "| step | s | what it says |",
         "|---|---:|---|",

@@ -45,14 +45,15 @@ def test_lag_is_counted_in_records_and_seconds(world, capsys: pytest.CaptureFixt
     assert [(it["topic"], it["lag_records"]) for it in status["topics"]] == [("orders", 3)]
 
 
-def test_a_lost_source_is_no_failure(world, capsys: pytest.CaptureFixture[str]) -> None:
-    """After a disaster the target tells what was last known."""
+def test_a_lost_source_is_exit_3_with_what_is_known(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """After a disaster the target tells what was last known, and a script learns that nobody knows what is now."""
     world.source.add_topic("orders")
     main(["run", "--once", "--config", str(world.file)])
     capsys.readouterr()
     world.source.topic_names = _lost
-    code, status, _ = _status(world, capsys)
-    assert (code, status["state"], status["source_reachable"], status["error"]) == (0, "active", False, None)
+    code, status, told = _status(world, capsys)
+    assert (code, status["state"], status["source_reachable"], status["error"]) == (3, "active", False, None)
+    assert "A->B: the source is out of reach, so how far the copy is behind now is not known" in told
 
 
 def test_a_lost_source_hides_no_lost_copy(world, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.cli.flows import ask_each, load_flows_and_ways_home
 from twinlog.cli.options import ConfigOption, FlowOption
-from twinlog.cli.render import Diff, Grid, parts, show
+from twinlog.cli.render import Diff, Grid, parts, say, show
 from twinlog.cli.replication.gap import grid as gap_grid
 from twinlog.errors import ExitCode
 
@@ -35,7 +35,8 @@ def status(
 ) -> int:
     """Show lag in records and seconds, gaps and the state of each flow.
 
-    Exit code 1: a topic or a partition is stopped, and no cycle copies it before a person acts.
+    Exit code 1: a topic or a partition is stopped, and no cycle copies it before a person acts.  3: a cluster is out of
+    reach; what the target knows is shown.
 
     Such as `twinlog status --flow 'A->B'`; then `twinlog gate`.
     """
@@ -43,7 +44,16 @@ def status(
     seen = [it.found for it in done.results if it.found is not None]
     documents = [it.document(**_UNKNOWN) for it in done.results]
     show({"flows": documents}, (g for it in seen for g in _grids(it)))
-    return max(done.exit_code, ExitCode.SAYS_NO if any(it.needs_person for it in seen) else 0)
+    for it in seen:
+        if not it.source_reachable:
+            say(f"{it.flow}: the source is out of reach, so how far the copy is behind now is not known")
+    return max([done.exit_code, *map(_exit_code, seen)])
+
+
+def _exit_code(status: FlowStatus) -> ExitCode:
+    if status.needs_person:
+        return ExitCode.SAYS_NO
+    return ExitCode.DONE if status.source_reachable else ExitCode.CLUSTER
 
 
 def status_of(flow: FlowSettings) -> FlowStatus:
