@@ -212,11 +212,10 @@ class FailoverReport(RecoveryReport):
         """Return, as a clause, what the gate would refuse, and what is not on the target."""
         refused = listed(sorted({it.check for it in self.accept}), 3)
         no = f"THE GATE WOULD SAY NO: {refused}; " if refused else ""
-        return (
-            f"{no}{at_risk(self.topics).told('are missing on the target')}"
-            if self.topics
-            else no.rstrip("; ")
-        )
+        lost = at_risk(self.topics)
+        known, doubt = (" known to be", f"; {lost.doubt}") if lost.doubt else ("", "")
+        told = f"{lost.least:,} records are{known} missing on the target{doubt}"
+        return f"{no}{told}" if self.topics else no.rstrip("; ")
 
 
 @dataclass(frozen=True, slots=True)
