@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from lab import NOW, Seen, commit_group, committed, configure, create_topic, produce, topic_names
+from lab import NOW, Seen, commit_group, committed, configure, create_topic, grow_topic, produce, topic_names
 from twinlog import clock
 from twinlog.cli.main import main
+from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.observe.lane import LocalObserveRunner
+from twinlog.observe.run import run as observe
+from twinlog.state.ledger import read_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 HOUR = 3_600_000
 
@@ -33,6 +40,7 @@ class Scene:
     flow: FlowSettings
     file: Path
     topic: str
+    clusters: dict[str, Any]
     capsys: Any
 
     def run(self, *words: str, file: Path | None = None) -> tuple[int, dict[str, Any]]:
@@ -59,7 +67,7 @@ def scene(cluster_a, cluster_b, unique_topic, tmp_path, capsys) -> Scene:
         groups=f"{topic}.*",
         **{f"{flow}.twinlog.copied.by": "other", "twinlog.reports.folder": str(tmp_path / "reports")},
     )
-    made = Scene(load(file).flows[flow], file, topic, capsys)
+    made = Scene(load(file).flows[flow], file, topic, {"A": cluster_a, "B": cluster_b}, capsys)
     create_topic(cluster_b, made.remote)
     produce(cluster_a, topic, some(0, 100))
     changed = replace(some(60, 61)[0], value=b"another value")
@@ -119,3 +127,31 @@ def test_what_would_change_the_copy_is_refused(scene):
         scene.capsys.readouterr()
         assert 2 == main([*words, "--config", str(scene.file)]), words
         assert "copied by other and only observed here" in scene.capsys.readouterr().err
+
+
+def test_two_who_observe_at_once_count_once(scene):
+    """Who looked at what another has remembered meanwhile remembers nothing."""
+    scene.run("run", "--once")
+    produce(scene.clusters["A"], scene.topic, some(100, 120))
+    produce(scene.clusters["B"], scene.remote, [*some(100, 120), *some(110, 120)])
+    with open_clusters(scene.flow) as clusters:
+        seen = [FlowSnapshot(scene.flow, clusters).read_state() for _ in range(2)]
+        assert [scene.flow.name] * 2 == [it.discovery.flow for it in seen]
+        for it in seen:
+            observe(scene.flow, clusters, LocalObserveRunner(), run_id="r", snapshot=it)
+        (known,) = read_ledger(scene.flow, clusters.target).observed.values()
+    assert 20 == known.counts["doubled"]
+
+
+def test_a_copy_that_lacks_a_partition_and_a_source_that_lost_records(scene):
+    """The missing partition forbids a failover by its name; a copy without its source record is not called foreign."""
+    grow_topic(scene.clusters["A"], scene.topic, 2)
+    admin = AdminClient({"bootstrap.servers": scene.clusters["A"].bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(scene.topic, 0, 30)]).values():
+        deleted.result()
+    scene.run("run", "--once")
+    _, gate = scene.run("gate", "--still-writing")
+    failed = {it["name"] for it in gate["checks"] if not it["passed"] and it["severity"] == "critical"}
+    assert {"copy-there", "partition-parity"} <= failed
+    (topic,) = gate["observed"]["topics"]
+    assert (1, 30) == (topic["counts"]["foreign"], topic["not_comparable"])
