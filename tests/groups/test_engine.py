@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState
+from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.engine import EnginePosition, engine_positions
 from twinlog.groups.maps import PartitionMaps
 from twinlog.groups.place import Place
+from twinlog.groups.plan import Decided
+from twinlog.groups.report import SyncReason
+from twinlog.groups.verdict import GroupStanding, leave, row_of
+from twinlog.groups.view import Route
+from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.state.mm2_topics import DatedCheckpoint
 
 # The records 0 to 49 stand where they are; 50 to 99 were copied twice, and stand at 100.
 MAP = PackedMap.of({0: encode_segment(MapSegment(0, 100, (Extent(0, 0, 50), Extent(50, 100, 50))))})
@@ -26,22 +33,28 @@ OBSERVED = Observed(
 )
 
 
-def judged(ours: Place, there: int | None, checkpoint: int | None = None) -> EnginePosition:
-    last = (
-        None
-        if checkpoint is None
-        else SimpleNamespace(checkpoint=SimpleNamespace(downstream_offset=checkpoint))
-    )
-    standing = SimpleNamespace(
+def judged(
+    ours: Place,
+    there: int | None,
+    checkpoint: int | None = None,
+    known: PackedMap = MAP,
+    seen: Observed = OBSERVED,
+) -> EnginePosition:
+    last = None if checkpoint is None else DatedCheckpoint(Checkpoint("g", "A.t", 0, 60, checkpoint, ""), 1)
+    standing = GroupStanding(
+        key=GroupPartition("g", "A.t", 0),
+        topic="t",
+        route=Route(TopicPartition("A.t", 0), None, None, PartitionMaps(known)),
+        committed=CommittedOffset(60),
         place=ours,
-        there=None if there is None else SimpleNamespace(offset=there),
+        there=None if there is None else CommittedOffset(there),
+        there_state=GroupState.DEAD,
         last=last,
-        route=SimpleNamespace(maps=PartitionMaps(MAP)),
-        doubled=lambda offset: OBSERVED.doubled_again(60, offset),
+        policy=GroupSyncPolicy.NEVER_REWIND,
+        observed=seen,
     )
-    row = SimpleNamespace(group="g", topic="t", remote_topic="A.t", partition=0, upstream_offset=60)
-    decided: Any = SimpleNamespace(standing=standing, row=row)
-    (found,) = engine_positions([decided])
+    verdict = leave(SyncReason.SYNC_DISABLED, "")
+    (found,) = engine_positions([Decided(standing, verdict, row_of(standing, verdict, 1))])
     return found
 
 
@@ -82,3 +95,13 @@ def test_nowhere():
     """A group that the engine does not pass on has no place there."""
     found = judged(Place(110, exact=True), None)
     assert (None, "", None) == (found.theirs, found.by, found.skipped)
+
+
+def test_what_is_copied_again_behind_the_position_is_not_skipped():
+    """An engine that fell back has made the records before its position unread, and copies them once more."""
+    known = PackedMap.of({0: encode_segment(MapSegment(0, 100, (Extent(80, 80, 20),)))})
+    again = replace(DOUBLED, upstream=(0, 100), downstream=(100, 200), records=100)
+    seen = replace(OBSERVED, counts={"doubled": 100}, findings=(again,))
+    assert [0, 0, 10] == [
+        judged(Place(80, exact=True), there, known=known, seen=seen).skipped for there in (150, 180, 190)
+    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from twinlog.formats.map.packed_map import PackedMap
 from twinlog.groups.plan import Decided
 from twinlog.groups.verdict import GroupStanding
 from twinlog.kafka_types import OfPartition
@@ -45,7 +44,7 @@ def engine_positions(decided: Iterable[Decided]) -> Iterator[EnginePosition]:
             by_map = standing.doubled(ours)
             if theirs is not None:
                 again = max(0, ours - theirs) + standing.doubled(max(ours, theirs))
-                skipped = _skipped(standing, ours, theirs)
+                skipped = standing.skips(theirs)
         yield EnginePosition(
             row.group,
             row.topic,
@@ -68,9 +67,3 @@ def _of_engine(standing: GroupStanding) -> tuple[int | None, str]:
     if standing.last is not None:
         return standing.last.checkpoint.downstream_offset, "checkpoint"
     return None, ""
-
-
-def _skipped(standing: GroupStanding, ours: int, theirs: int) -> int:
-    """Count the unread records before the engine's position, as far as the map knows them."""
-    known = standing.route.maps.onward
-    return known.records_between(ours, theirs) if theirs > ours and isinstance(known, PackedMap) else 0

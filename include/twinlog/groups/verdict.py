@@ -12,10 +12,12 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.errors import FormatError
 from twinlog.formats.ledger.observed import Observed
+from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.place import Place
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import Route
+from twinlog.offsets.spans import Spans
 from twinlog.state.mm2_topics import DatedCheckpoint
 
 
@@ -45,6 +47,19 @@ class GroupStanding:
     def doubled(self, offset: int) -> int:
         """Count what the group has read, and meets again behind an offset of a copy that holds records twice."""
         return 0 if self.observed is None else self.observed.doubled_again(self.committed.offset, offset)
+
+    def skips(self, offset: int) -> int:
+        """Count the unread records that the group would never read if it went on at `offset`, behind its place.
+
+        Those that another engine has copied again behind that offset are met there.  Raises UnreadableMap.
+        """
+        place, packed = self.place.offset, self.route.maps.onward
+        if place is None or place >= offset:
+            return 0
+        if self.observed is None or not isinstance(packed, PackedMap):
+            return self.route.maps.records_between(place, offset)
+        met = Spans.joined(Spans.between(*it) for it in self.observed.copied_again(offset))
+        return Spans.joined([Spans.copied_into(packed.open(), place, offset), met]).count - met.count
 
     @property
     def ours(self) -> bool:
@@ -205,7 +220,7 @@ def row_of(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> Gro
     if place.offset is not None and starts is not None and log is not None:
         again = standing.route.maps.records_between(max(starts, log.log_start), place.offset) + place.again
     if place.offset is not None and there is not None and verdict.reason in _BEYOND:
-        skipped = standing.route.maps.records_between(place.offset, there)
+        skipped = standing.skips(there)
     skips = skipped if verdict.write is None else 0
     text = verdict.text + (_SKIPS.format(skips) if skips else "")
     return GroupPartitionRow(

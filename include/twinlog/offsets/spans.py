@@ -62,6 +62,20 @@ class Spans:
         shift = (offset_map.downstream - offset_map.upstream)[some]
         return cls._joined(low[some] + shift, high[some] + shift)
 
+    @classmethod
+    def copied_into(cls, offset_map: OffsetMap, start: int, end: int) -> Spans:
+        """Return the upstream offsets whose copies lie in [start, end) downstream."""
+        low = np.maximum(offset_map.downstream, start)
+        high = np.minimum(offset_map.downstream + offset_map.length, end)
+        some = high > low
+        shift = (offset_map.upstream - offset_map.downstream)[some]
+        return cls._joined(low[some] + shift, high[some] + shift)
+
+    @property
+    def count(self) -> int:
+        """Return the number of offsets."""
+        return int((self.ends - self.firsts).sum())
+
     def __bool__(self) -> bool:
         return bool(len(self.firsts))
 

@@ -5,7 +5,7 @@ Upstream offsets are on the source, downstream offsets on the target; ranges are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,16 @@ class Observed(OfIncarnation, LedgerEntry):
                 behind = min(it.records, committed - it.upstream[0])
                 met += max(0, behind - max(0, offset - it.downstream[0]))
         return met
+
+    def copied_again(self, offset: int) -> Iterator[tuple[int, int]]:
+        """Yield upstream offsets [first, end) of records with a later copy at or behind an offset of the copy."""
+        for it in self.findings:
+            if it.kind == DOUBLED and it.upstream is not None and it.downstream is not None:
+                (first, end), (begins, ends) = it.upstream, it.downstream
+                if begins >= offset:
+                    yield first, end
+                elif end - first == ends - begins and offset < ends:
+                    yield first + offset - begins, end
 
     @property
     def audit(self) -> PartitionAudit:
