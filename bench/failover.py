@@ -44,9 +44,13 @@ def main() -> None:
     parser.add_argument("--mode", choices=MODES, action="append", help="one of them alone")
     pages.add_arguments(parser)
     given = parser.parse_args()
-    found = {mode: one(mode, given) for mode in given.mode or MODES}
-    text = "\n".join(markdown(mode, rows, given) for mode, rows in found.items())
-    pages.write("failover", [row for rows in found.values() for row in rows], text, given)
+    rows, text = list[Row](), ""
+    for mode in given.mode or MODES:
+        found = one(mode, given)
+        table = markdown(mode, found, given)
+        print(table, flush=True)
+        rows, text = [*rows, *found], text + table
+    pages.write("failover", rows, text, given)
 
 
 def one(mode: str, given: argparse.Namespace) -> list[Row]:

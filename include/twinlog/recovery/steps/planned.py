@@ -61,14 +61,14 @@ LOOK_SECONDS = 1.0
 def fence_producers(world: World, *others: World) -> Outcome:
     """Copy what there is while producers still write, so that little is left; then stop them, and watch.
 
-    What the gate would refuse anyway is said before they are stopped.  The ledgers of `others` remember the denials
+    What the gate would refuse anyway is said first.  The ledgers of `others` remember the denials
     too.
     """
     flow, source = world.flow, world.clusters.source
-    copy_all(world)
     if forbidding := known_to_forbid(flow, world.clusters):
         way = to_accept(flow.name, amounts_of(forbidding))
         return failed(f"no producer was stopped: not ready, {told(forbidding)}{way}", refused=True)
+    copy_all(world)
     clear_up(source, (world, *others))
     denials = sparing_readers(source, plan_denials(flow, source))
     refused = deny_writes(world, others, denials.new)
@@ -411,7 +411,7 @@ def look_groups(world: World) -> Outcome:
 
 FENCE: Step[World] = Step(
     StepName.FENCE_PRODUCERS,
-    "copies what there is; refuses if the gate already says no to what no step mends; denies WRITE on the source if"
+    "refuses if the gate already says no to what no step mends; copies what there is; denies WRITE on the source if"
     " it keeps ACLs; watches that the ends of its partitions stand still",
     "nothing is written to the source any more",
     "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
