@@ -265,3 +265,23 @@ def test_many_foreign_records_are_foreign(before, many):
     records = [*own[:before], *(Rec(b"x%d" % n, b"x", 1) for n in range(many)), *own[before:]]
     results = observed(NUMBERED, target := laid(records))
     assert {(Finding.FOREIGN, None, before + n, ()) for n in range(many)} == told(results, NUMBERED, target)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([0.1, 0.6, 1.0]))
+def test_damage_is_found_among_records_that_an_engine_changes(chance, share):
+    """A transform masks some records, or all: each is named, and so is what is doubled or missing among them."""
+    records = distinct(250)
+    source = list(enumerate(records))
+    masked = {row for row in range(250) if chance.random() < share}
+    made = [
+        dataclasses.replace(it, value=b"masked %d" % row) if row in masked else it
+        for row, it in enumerate(records)
+    ]
+    back, lost = chance.randrange(100, 150), chance.randrange(160, 240)
+    rows = [*range(150), *(row for row in range(back, 250) if row != lost)]
+    target = laid([made[row] for row in rows])
+    expected = {
+        (Finding.CHANGED, row, down, ("value",)) for down, row in enumerate(rows) if row in masked
+    } | {(Finding.DOUBLED, row, 150 + row - back, ()) for row in range(back, 150)}
+    expected.add((Finding.MISSING, lost, None, ()))
+    assert expected == told(observed(source, target), source, target)

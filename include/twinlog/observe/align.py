@@ -18,13 +18,14 @@ Law: increments find what one pass finds, wherever they are cut, if the copy was
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from twinlog.batches.columns import Int64s
 from twinlog.observe.last_copies import LastCopies, segments
-from twinlog.observe.likeness import TIMESTAMP, alike, differences, leading
+from twinlog.observe.likeness import TIMESTAMP, VALUE, WEAKER, alike, differences, leading
 from twinlog.observe.search import PROBE, Search, window
 from twinlog.observe.side import NOTHING_BEHIND, Log, Place, Side
 from twinlog.observe.tally import Tally
@@ -32,6 +33,12 @@ from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched, Skippe
 
 MOST_STRAYS = 1024
 """Records without counterpart that are kept for what may be found behind them."""
+
+MOST_BETWEEN = 16
+"""Source records without a copy among which the source of a changed record is looked for."""
+
+OFTEN = 64
+"""Records changed in the same way until it counts as what the engine does to all."""
 
 MOST_SKIPPED = 2_000
 """Skipped stretches that are waited for; if there are more, the oldest are missing at once."""
@@ -79,6 +86,7 @@ class _Walk:
         self.search, self.unmatched, self.looked_far = Search(source, hints), 0, 0
         self.last: tuple[int, bytes] | None = None
         self.ignored, self.compacted, self.now = 0, False, 0
+        self.changes: Counter[int] = Counter()
 
     def run(self) -> None:
         """Walk to the end of the copy."""
@@ -216,14 +224,18 @@ class _Walk:
         start, had = self.upstream, self.copied_to
         began, behind = self.matched_to, self.downstream
         onward = meeting >= start and not at_end
-        candidates = window(self.source, start, len(strays) + PROBE) if strays else []
-        if onward:
-            candidates = [it for it in candidates if it.offset < meeting]
+        until = meeting if onward else NOTHING_BEHIND
+        count = len(strays)
+        candidates = window(self.source, start, count + MOST_BETWEEN, until) if strays else []
+        if strays and meeting < start:  # or the first ones that were copied again
+            before = window(self.source, max(0, meeting - count - MOST_BETWEEN), PROBE, meeting)
+            candidates += before[-count:]
         changed, foreign = _paired(strays, candidates, strictly=self.compacted)
         for stray, ours, differs in changed:
             blind = TIMESTAMP if stray.chunk.append_time else 0
             rows = (np.array([value], np.int64) for value in (ours.offset, stray.offset, differs & ~blind))
             self._take(*rows)
+            self._note_change(differs & ~blind, keyed=_keyed(stray))
         self.downstream = behind
         end = NOTHING_BEHIND if at_end else meeting
         gone = self.source.lost_within(min(start, end), end)
@@ -235,6 +247,12 @@ class _Walk:
         if onward:
             expired = not had or self.target.lost_within(began, behind)
             self._skip(start, meeting, had, {ours.offset for _, ours, _ in changed}, expired=expired)
+
+    def _note_change(self, fields: int, *, keyed: bool) -> None:
+        """Tell records apart by their other fields from now on, if an engine changes the same ones again and again."""
+        self.changes[fields] += 1
+        if self.changes[fields] >= OFTEN and fields in WEAKER and (keyed or not fields & VALUE):
+            self.ignored = fields
 
     def _skip(self, start: int, end: int, had: int, copied: set[int], *, expired: bool) -> None:
         """Note source records without a copy, but for those that were copied before the walk fell back (< `had`)."""
@@ -273,15 +291,21 @@ class _Walk:
 def _paired(
     strays: Sequence[Place], candidates: Sequence[Place], *, strictly: bool
 ) -> tuple[list[tuple[Place, Place, int]], list[Place]]:
-    """Pair records of the copy with source records that they may be changed copies of, in order; return the others."""
+    """Pair records of the copy with source records that they may be changed copies of, in order; return the others.
+
+    Of several source records the first counts of which but one field differs, else the first.
+    """
     changed, foreign, at = [], [], 0
     for stray in strays:
-        for number in range(at, len(candidates)):
-            differs = alike(candidates[number].raw, stray.raw, strictly=strictly)
-            if differs is not None:
-                changed.append((stray, candidates[number], differs))
-                at = number + 1
-                break
+        found = [
+            (differs.bit_count() > 1, number, differs)
+            for number in range(at, len(candidates))
+            if (differs := alike(candidates[number].raw, stray.raw, strictly=strictly)) is not None
+        ]
+        if found:
+            _, number, differs = min(found)
+            changed.append((stray, candidates[number], differs))
+            at = number + 1
         else:
             foreign.append(stray)
     return changed, foreign

@@ -29,26 +29,30 @@ def names(fields: int) -> tuple[str, ...]:
 
 def leading(ours: Columns, theirs: Columns, ignored: int) -> Any:
     """Return, for each record from the first on that differs at most in `ignored` fields, what differs."""
-    most, found = min(len(ours), len(theirs)), []
+    most, found = min(len(ours), len(theirs)), [np.empty(0, np.int64)]
     start = 0
-    for look in (*_FIRST_LOOKS, most):
-        end = min(look, most)
-        if start < end:
-            differs = differences(ours.where(slice(start, end)), theirs.where(slice(start, end)))
-            wrong = np.flatnonzero(differs & ~ignored)
-            found.append(differs[: wrong[0]] if len(wrong) else differs)
-            if len(wrong):
-                break
-            start = end
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    for end in (*(look for look in _FIRST_LOOKS if look < most), most):
+        rows = slice(start, end)
+        differs = differences(ours.where(rows), theirs.where(rows), in_full=bool(ignored & ~TIMESTAMP))
+        wrong = np.flatnonzero(differs & ~ignored)
+        found.append(differs[: wrong[0]] if len(wrong) else differs)
+        if len(wrong):
+            break
+        start = end
+    return np.concatenate(found)
 
 
-def differences(ours: Columns, theirs: Columns) -> Any:
-    """Return what differs between records, row by row; a source's record without a timestamp may get any."""
+def differences(ours: Columns, theirs: Columns, *, in_full: bool = True) -> Any:
+    """Return what differs between records, row by row; a source's record without a timestamp may get any.
+
+    If not `in_full`, key, value and headers are compared as one, and differ together.
+    """
     timed = (ours.timestamps == theirs.timestamps) | (ours.timestamps < 0)
     found = np.where(timed, 0, TIMESTAMP)
     other = np.flatnonzero(~_equal(ours, theirs))
-    if len(other):
+    if not in_full:
+        found[other] |= KEY | VALUE | HEADERS
+    elif len(other):
         left, right = _parts(ours.where(other)), _parts(theirs.where(other))
         for bit, (one, another) in enumerate(zip(left, right, strict=True)):
             found[other] |= np.where(_equal(one, another), 0, 1 << bit)

@@ -14,13 +14,10 @@ import numpy as np
 
 from twinlog.batches.columns import Int64s
 from twinlog.observe.likeness import WEAKER
-from twinlog.observe.side import BACK, Chunk, Place, Side
+from twinlog.observe.side import BACK, NOTHING_BEHIND, Chunk, Place, Side
 
 PROBE = 64
 """Records of the copy that are looked for at once."""
-
-AHEAD = 4
-"""Chunks of the source behind the present one that count as around it."""
 
 FAR = 2_000_000
 """Offsets of the source, back and on, within which a copy is looked for that does not go on nearby."""
@@ -34,12 +31,12 @@ class Meeting:
     upstream: int
 
 
-def window(target: Side, offset: int, limit: int = PROBE) -> list[Place]:
-    """Return the next records of the copy."""
+def window(side: Side, offset: int, limit: int = PROBE, end: int = NOTHING_BEHIND) -> list[Place]:
+    """Return the next records of a side from an offset on, those before `end`."""
     places: list[Place] = []
-    while len(places) < limit and (place := target.at(offset)) is not None:
+    while len(places) < limit and (place := side.at(offset)) is not None and place.offset < end:
         rows = range(place.row, min(len(place.chunk.columns), place.row + limit - len(places)))
-        places += [Place(place.chunk, row) for row in rows]
+        places += [it for row in rows if (it := Place(place.chunk, row)).offset < end]
         offset = places[-1].offset + 1
     return places
 
@@ -54,7 +51,7 @@ class Search:
     def near(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
         """Look around the place in the source; of several candidates take the next one, else the last before it."""
         probes = _prints(copy, ignored)
-        found = _first(self.source.around(upstream, AHEAD), probes, upstream, ignored)
+        found = _first(self.source.around(upstream), probes, upstream, ignored)
         return found if found is None or found.upstream >= upstream else self._earlier(found, probes, ignored)
 
     def far(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
@@ -75,7 +72,7 @@ class Search:
 
     def weaker(self, copy: Sequence[Place], upstream: int, ignored: int) -> int | None:
         """Return fields without which at least half of the copy's next records are found nearby; None for none."""
-        chunks = self.source.around(upstream, AHEAD)
+        chunks = self.source.around(upstream)
         for fields in WEAKER:
             probes = _prints(copy, ignored | fields)
             known = np.concatenate([it.prints(ignored | fields) for it in chunks] or [probes[:0]])

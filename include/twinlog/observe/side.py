@@ -25,6 +25,10 @@ KEPT_BYTES = 16 << 20
 KEPT_CHUNKS = 3
 """Chunks that are kept however large they are: at least what lies on both sides of the place that is looked at."""
 
+AHEAD_CHUNKS = 4
+AHEAD_RECORDS = 256
+"""What counts as around a place is at least so much behind it, unless it takes half of what is kept."""
+
 NOTHING_BEHIND = 1 << 63
 
 BACK = 4096
@@ -137,15 +141,20 @@ class Side:
             self._begin = self.chunks[0].begin
         return True
 
-    def around(self, offset: int, ahead: int) -> list[Chunk]:
-        """Return the chunks that are kept around an offset: some before it, and `ahead` of them behind it."""
+    def around(self, offset: int) -> list[Chunk]:
+        """Return the chunks that are kept around an offset: some before it, and enough behind it."""
         if self._alone and offset < self._begin + BACK:
             self._restart(max(0, offset - BACK))
         self._alone = False
         self.at(offset)
-        while sum(it.begin > offset for it in self.chunks) < ahead and self.more():
+        while self._short_of(offset) and self.more():
             pass
         return list(self.chunks)
+
+    def _short_of(self, offset: int) -> bool:
+        ahead = [it for it in self.chunks if it.begin > offset]
+        few = len(ahead) < AHEAD_CHUNKS or sum(len(it.columns) for it in ahead) < AHEAD_RECORDS
+        return few and sum(it.bytes for it in ahead) < KEPT_BYTES // 2
 
     def scan(self, start: int) -> Iterator[Chunk]:
         """Read from `start` on, and keep nothing."""

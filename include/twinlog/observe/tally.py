@@ -59,7 +59,10 @@ class Tally:
 
     def changed(self, upstream: Int64s, downstream: Int64s, differs: Int64s) -> None:
         """Note what differs between source records and their copies, row by row."""
-        self.equal += int((differs == 0).sum())
+        other = int(np.count_nonzero(differs))
+        self.equal += len(differs) - other
+        if not other:
+            return
         for fields in np.unique(differs[differs != 0]).tolist():
             for start, end in runs_of(differs == fields):
                 both = _stretch(upstream, start, end), _stretch(downstream, start, end)
