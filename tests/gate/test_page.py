@@ -45,7 +45,7 @@ def test_what_forbids_it_comes_first():
     page = page_of(result(), evidence="e.json", signed_by="")
     titles = re.findall(r"<h2[^>]*>([^<]*?) <span>", page)
     assert ["Forbids a failover", "Accepted", "Worth a look", "Holds"] == titles
-    assert "A-&gt;B is not ready" in page
+    assert "A-&gt;B: NOT READY: lag-records; 5 records" in page
     assert "nobody reads it (jo, a login, until" in page
     assert "expired, does not count" in page
     assert "not signed" in page
@@ -66,7 +66,7 @@ def test_a_page_needs_nothing_else():
 def test_ready_is_said():
     """And by whom it is signed."""
     page = page_of(result(ready=True, checks=result().checks[-1:]), evidence="e.json", signed_by="abc")
-    assert "A-&gt;B is ready" in page
+    assert "A-&gt;B: READY; 5 records" in page
     assert "<code>abc</code>" in page
 
 

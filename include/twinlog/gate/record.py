@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -23,14 +23,16 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.observed import KINDS
-from twinlog.gate.accepting import command, keep_shown
+from twinlog.gate.accepting import NO_QUESTION, command, keep_shown
 from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
 from twinlog.gate.evidence import Seal
+from twinlog.grouped import grouped
 from twinlog.jsonable import to_json
 from twinlog.judge.check import Severity
 from twinlog.judge.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.state.ledger import write_ledger
+from twinlog.visible import listed
 
 UNKNOWN = "not known"
 
@@ -42,9 +44,10 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
     """
     return _template().render(
         result=result,
+        no_question=NO_QUESTION,
         kinds=KINDS,
         sections=[
-            (title, tone, checks)
+            (title, tone, len(checks), _alike(checks))
             for title, tone, checks in (
                 ("Forbids a failover", "bad", [it for it in result.checks if it.blocks]),
                 ("Accepted", "bad", [it for it in result.checks if it.waived]),
@@ -58,6 +61,12 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
         signed_by=signed_by,
         data_docs=data_docs,
     )
+
+
+def _alike(checks: Iterable[GateCheck]) -> list[GateCheck]:
+    """Put checks that say the same together: a source that is away keeps sixty of them from being asked."""
+    by_message = grouped((it.message, it) for it in checks)
+    return [replace(of[0], name=listed([it.name for it in of])) for of in by_message.values()]
 
 
 def _warnings(checks: Iterable[GateCheck]) -> Iterable[GateCheck]:

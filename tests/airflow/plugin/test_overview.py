@@ -34,7 +34,7 @@ def said(seen: SeenFlow, now: float = NOW) -> list[str]:
 def test_flow_in_four_numbers() -> None:
     """Lag, age of the oldest record not copied against the RPO, the last cycle, what it copied."""
     assert (
-        Fact("Lag", "40", "records, over 1 partitions"),
+        Fact("Lag", "40", "records, over 1 partition"),
         Fact("Behind", "3 s", "oldest record not copied yet; RPO 60 s"),
         Fact("Last cycle", "42 s ago", "took 23 s, done"),
         Fact("Copied in it", "1,234", "5.6 MB on the wire"),

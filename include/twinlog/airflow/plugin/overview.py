@@ -13,6 +13,7 @@ from twinlog.clock import iso
 from twinlog.gate.record import UNKNOWN, duration, number
 from twinlog.jsonable import to_json
 from twinlog.state.seats import Role
+from twinlog.visible import singular
 
 if TYPE_CHECKING:
     from twinlog.monitoring.status import FlowStatus
@@ -119,7 +120,7 @@ def facts_of(seen: SeenFlow, now: float) -> tuple[Fact, ...]:
 
 def _lag(status: FlowStatus) -> Iterator[Fact]:
     partitions = sum(len(topic.partitions) for topic in status.topics)
-    topics = f"records, over {partitions:,} partitions"
+    topics = singular(f"records, over {partitions:,} partitions")
     if status.copied_by != "twinlog":
         yield Fact("Copied by", status.copied_by, "twinlog only observes it")
     yield Fact("Lag", number(status.lag_records), topics if status.source_reachable else "as last known")

@@ -139,11 +139,8 @@ def _at_rest(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
     """Tell first of a flow in which nothing happens, or of which nobody has asked whether it is ready."""
     if settings.homes is not None or status.state is not FlowPhase.ACTIVE:
         return
-    name = settings.name
     if not status.has_run:
-        yield Trouble(
-            Tone.BAD, "This flow has never run.", f"Unpause its Dag, or twinlog run --once --flow '{name}'."
-        )
+        yield Trouble(Tone.BAD, "This flow has never run.", "Unpause its Dag.")
     elif status.stands_still:
         yield Trouble(
             Tone.BAD,
@@ -156,7 +153,7 @@ def _at_rest(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
             Tone.WARN,
             f"The readiness gate was {f'not asked since {since}' if since else 'never asked'}:"
             " whether a failover could begin is not known.",
-            f"Dag failover_readiness, or twinlog gate --flow '{name}'.",
+            "Dag failover_readiness.",
         )
 
 
@@ -265,7 +262,7 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
         yield Trouble(
             Tone.WARN,
             "No audit has ever compared the copies with their source: nothing is proved equal.",
-            f"Dag audit, or twinlog audit --flow '{seen.flow.name}'.",
+            "Dag audit.",
         )
     different = sorted({it.topic for it in details.coverage if it.differences})
     if different:
