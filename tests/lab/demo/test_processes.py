@@ -103,3 +103,23 @@ def test_what_is_watched_dies_with_its_owner() -> None:
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_what_outlives_its_owner_is_started_again_until_it_is_stopped(tmp_path: Path) -> None:
+    """The kept demo's scheduler dies if SQLite is locked for too long, and nobody watches it."""
+    each = "import os, sys; print(os.getppid(), flush=True); sys.exit(1)"
+    processes = Processes(
+        {"x": [sys.executable, "-c", each]}, environment=os.environ, logs=tmp_path, watched=False
+    )
+    log = processes.log("x")
+    try:
+        deadline = time.monotonic() + 60
+        while len(log.read_text().split()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        processes.stop()
+    started = log.read_text().split()
+    assert {str(it) for it in processes.sessions} == set(started)
+    assert len(started) > 1
+    time.sleep(3)
+    assert started == log.read_text().split()

@@ -86,9 +86,7 @@ class FailoverReadinessSensor(BaseSensorOperator):  # type: ignore[misc]
                 self.log.info("%s", line)
             return PokeReturnValue(is_done=False)
         document = asked.document
-        self.log.info(
-            "%s: page %s, evidence %s", asked.result.headline, document["page"], document["evidence"]
-        )
+        self.log.info("%s", asked.result.headline)
         context["outlet_events"][readiness(asked.flow.target.alias)].extra = asset_extra(document)
         return PokeReturnValue(is_done=True, xcom_value=document)
 

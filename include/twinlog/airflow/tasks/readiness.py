@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
@@ -63,7 +64,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     for check in asked.result.checks:
         log.log(_level(check), "%s", line_of(check))
     shown = asked.document
-    log.info("page %s, evidence %s", shown["page"], shown["evidence"])
+    log.info("kept: %s, with its evidence", Path(shown["page"]).parent.name)
     outlet_events[readiness(asked.flow.target.alias)].extra = asset_extra(shown)
     if not asked.result.ready:
         context["ti"].xcom_push("return_value", shown)

@@ -21,12 +21,17 @@ import psutil
 
 POLL_S = 0.1
 
+_AGAIN = (
+    """trap 'kill $child 2> /dev/null; exit' TERM; while :; do "$@" & child=$!; wait $child; sleep 2; done"""
+)
+"""Starts a command again whenever it ends, until it is told to end itself."""
+
 
 class Processes:
     """Named commands running in one environment, their output in `<logs>/<name>.log`.
 
     If `watched`, they are killed when this process ends, however it ends.  Otherwise they live until `stop`, here or
-    in another process by `stop_sessions`.
+    in another process by `stop_sessions`, and one that dies is started again: nobody else is there to do it.
     """
 
     def __init__(
@@ -43,7 +48,8 @@ class Processes:
         self._watchdog: subprocess.Popen[bytes] | None = None
         try:
             for name, command in commands.items():
-                self._running[name] = self._start(name, command, environment)
+                again = () if watched else ("sh", "-c", _AGAIN, name)
+                self._running[name] = self._start(name, (*again, *command), environment)
             if watched:
                 self._watchdog = _watch(self.sessions)
         except BaseException:
