@@ -17,7 +17,6 @@ from twinlog.errors import UsageError
 from twinlog.jsonable import Json
 from twinlog.spark.session import without_options
 
-BOUNDED_RUN_TYPES = frozenset({"backfill"})
 _UP_TO_COPY = frozenset({"discover", "sync_topics", "plan_ranges", "copy"})
 TOPICS_NAMED = 10
 """Refused topics that a failure lists."""
@@ -58,7 +57,7 @@ def cycle_request(
     back until that time.
     """
     until = parse_time("until", params["until"]) if params.get("until") else None
-    if until is None and run_type in BOUNDED_RUN_TYPES:
+    if until is None and run_type == "backfill":
         until = interval_end
     return CycleRequest(
         topics=tuple(params.get("topics") or ()),

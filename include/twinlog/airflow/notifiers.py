@@ -51,7 +51,7 @@ class FlowNotifier(BaseNotifier):  # type: ignore[misc]
     def notify(self, context: Mapping[str, Any]) -> None:
         """Ask the clusters, and pass on what is found."""
         what = visible(short(what_happened(context), MOST_CHARACTERS))
-        lines = [*body_of(troubles_now(self.flow)), page_of(*_aliases(self.flow))]
+        lines = [*body_of(troubles_now(self.flow)), page_of(self.flow)]
         text = "\n".join([what, *(visible(short(line, MOST_CHARACTERS)) for line in lines)])
         if self.channel is None:
             log.error("%s: %s", self.flow, text)
@@ -105,8 +105,3 @@ def _said(of: Any, *names: str) -> str:
         if value:
             return str(value)
     return ""
-
-
-def _aliases(flow: str) -> tuple[str, str]:
-    source, _, target = flow.partition("->")
-    return source, target

@@ -5,12 +5,10 @@ With `twinlog.metadata.approval` a person approves each plan before it is applie
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, chain, task
+from airflow.sdk import DAG, chain
 
-from twinlog.airflow.dags.common import dag_of_flow
+from twinlog.airflow.dags.common import calls, dag_of_flow
 from twinlog.airflow.tasks import metadata
 from twinlog.airflow.versions import DeltaDataIntervalTimetable
 from twinlog.config.flow.settings import FlowSettings
@@ -32,12 +30,7 @@ def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
         schedule=None if every is None else DeltaDataIntervalTimetable(every),
         params=metadata.PARAMS,
     ) as dag:
-
-        @task
-        def plan() -> Any:
-            """Plan the changes; end the run if there are none."""
-            return metadata.plan(flow.name)
-
+        plan = calls("plan", metadata.plan, flow.name, "Plan the changes; end the run if there are none.")
         if flow.metadata.approval:
             approve = ApprovalOperator(
                 task_id="approve",
@@ -47,28 +40,11 @@ def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
                 body="{{ ti.xcom_pull(task_ids='plan', key='diff') }}",
                 doc_md="Wait for a person; a rejected plan changes nothing.",
             )
-
-            @task(task_id="apply")
-            def apply_approved() -> Any:
-                """Make exactly the changes that were approved."""
-                return metadata.apply_approved(flow.name)
-
-            chain(plan(), approve, apply_approved())
+            does = "Make exactly the changes that were approved."
+            chain(plan, approve, calls("apply", metadata.apply_approved, flow.name, does))
         else:
-
-            @task
-            def apply() -> Any:
-                """Make the changes, item by item."""
-                return metadata.apply(flow.name)
-
-            chain(plan(), apply())
-
+            chain(plan, calls("apply", metadata.apply, flow.name, "Make the changes, item by item."))
         if flow.metadata.schemas.copied:
-
-            @task
-            def schemas() -> Any:
-                """Bring subjects to the target's schema registry."""
-                return metadata.schemas(flow.name)
-
-            schemas()
+            does = "Bring subjects to the target's schema registry."
+            calls("schemas", metadata.schemas, flow.name, does)
     return dag

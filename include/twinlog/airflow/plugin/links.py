@@ -40,17 +40,16 @@ def dags_address() -> str:
     return f"{airflow_address()}dags/{quote(prefix)}"
 
 
-def page_of(source: str, target: str) -> str:
-    """Return the address of a flow's page."""
+def page_of(flow: str) -> str:
+    """Return the address of the page of a flow, by its name."""
+    source, _, target = flow.partition("->")
     return f"{airflow_address()}{PREFIX.strip('/')}/flow/{slug(dag_id_of('', source, target))}"
 
 
 def link_in_text(flow: FlowSettings) -> str:
     """Return the sentence that leads from a Dag's text to the flow's page."""
-    address = page_of(flow.state_alias, flow.target.alias)
-    return (
-        f"\n[Whether it is ready, and how {flow.state_alias} → {flow.target.alias} stands now]({address})\n"
-    )
+    name = f"{flow.state_alias} → {flow.target.alias}"
+    return f"\n[Whether it is ready, and how {name} stands now]({page_of(flow.name)})\n"
 
 
 class FlowPageLink(BaseOperatorLink):  # type: ignore[misc]
@@ -60,5 +59,4 @@ class FlowPageLink(BaseOperatorLink):  # type: ignore[misc]
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
         """Return the address of the page of the task's flow."""
-        source, _, target = str(getattr(operator, "flow", "")).partition("->")
-        return page_of(source, target)
+        return page_of(str(getattr(operator, "flow", "")))
