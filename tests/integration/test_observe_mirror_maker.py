@@ -1,15 +1,14 @@
 """Matching what the real MM2 4.3.1 made: each record it doubled is named, and a sound copy never alarms.
 
-Covers twinlog.observe.align on real logs.  Takes about three minutes.
+Covers twinlog.observe.align and .lane on real logs.  Takes about three minutes.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,8 @@ from test_mirror_maker import Shared, share
 from lab import Seen, create_topic, produce, read_with_offsets, wait_until
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import TopicPartition
-from twinlog.logs.partition_reader import Item, PartitionReader
-from twinlog.observe.align import match
+from twinlog.observe.lane import ObserveLaneSpec, ObserveSpec, observe_lane
 from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched
 from twinlog.protocol.brokers import LATEST, Brokers
 
@@ -33,29 +30,18 @@ NOW = int(time.time() * 1000)
 FETCHED = 8 << 20
 
 
-@dataclass(frozen=True)
-class Log:
-    """One side, up to its end at the time."""
-
-    reader: PartitionReader
-    topic: str
-    end: int
-
-    def read(self, start: int) -> Iterator[Item]:
-        return self.reader.read(self.topic, 0, start, self.end)
-
-
 def observe(flow: FlowSettings, topic: str, carried: Carried, now_ms: int) -> tuple[Matched, float]:
     """Match partition 0 from where an earlier increment ended; the result, and the CPU seconds it took."""
-    names = topic, flow.remote_name(topic)
+    remote = flow.remote_name(topic)
     with Brokers(flow.source.connection) as source, Brokers(flow.target.connection) as target:
-        end = target.offsets([TopicPartition(names[1], 0)], LATEST)[names[1], 0]
-        ours = PartitionReader(source, Unproved.SOURCE_RETENTION, fetch_bytes=FETCHED)
-        theirs = PartitionReader(target, Unproved.TARGET_RETENTION, fetch_bytes=FETCHED)
-        source_end = source.offsets([TopicPartition(names[0], 0)], LATEST)[names[0], 0]
-        began = time.process_time()
-        made = match(Log(ours, names[0], source_end), Log(theirs, names[1], end), carried, now_ms=now_ms)
-        return made, time.process_time() - began
+        target_end = target.offsets([TopicPartition(remote, 0)], LATEST)[remote, 0]
+        source_end = source.offsets([TopicPartition(topic, 0)], LATEST)[topic, 0]
+    spec = ObserveSpec(topic, "an id", 0, remote, carried, source_end, target_end)
+    connections = flow.source.connection, flow.target.connection
+    report = observe_lane(ObserveLaneSpec(0, *connections, (spec,), True, FETCHED, now_ms))
+    [look] = report.partitions
+    assert look.matched is not None, look
+    return look.matched, report.cpu_seconds
 
 
 def numbered(first: int, end: int) -> list[Seen]:

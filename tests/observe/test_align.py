@@ -250,6 +250,14 @@ def test_a_copy_that_began_later_lacks_nothing():
     assert 8 == min(segment.first_upstream for result in results for segment in result.segments)
 
 
+def test_what_comes_after_the_copy_began_is_reordered():
+    """Also if it lies before the first record copied; that it was copied before is nowhere said."""
+    order = [3, 4, 0, 1, 2, 5]
+    source, target = NUMBERED[:6], laid([NUMBERED[it][1] for it in order])
+    expected = {(Finding.REORDERED, number, number + 2, ()) for number in range(3)}
+    assert expected == told(observed(source, target), source, target)
+
+
 def test_an_engine_that_begins_anew_doubles_everything():
     """Far behind what is kept of the source."""
     source = list(enumerate(distinct(9000)))

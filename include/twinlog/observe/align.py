@@ -26,7 +26,7 @@ import numpy as np
 from twinlog.batches.columns import Int64s
 from twinlog.observe.last_copies import LastCopies, segments
 from twinlog.observe.likeness import TIMESTAMP, VALUE, WEAKER, alike, differences, leading
-from twinlog.observe.search import PROBE, Search, window
+from twinlog.observe.search import PROBE, Meeting, Search, window
 from twinlog.observe.side import NOTHING_BEHIND, Log, Place, Side
 from twinlog.observe.tally import Tally
 from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched, Skipped, Stretch
@@ -202,6 +202,8 @@ class _Walk:
             if weaker is not None:
                 self.ignored = weaker
                 return True
+        if found == Meeting(0, self.upstream):
+            found = None  # two fingerprints are the same, and the records are not
         if found is None and len(copy) < PROBE:
             return False
         behind = len(copy) if found is None else found.behind
@@ -245,8 +247,11 @@ class _Walk:
             else:
                 self.tally.add(Finding.FOREIGN, None, (stray.offset, stray.offset + 1), 1)
         if onward:
-            expired = not had or self.target.lost_within(began, behind)
-            self._skip(start, meeting, had, {ours.offset for _, ours, _ in changed}, expired=expired)
+            expired = self.target.lost_within(began, behind)
+            if not had and not expired:  # the engine may have begun here; else they come, too late
+                self.skipped.append(Skipped((start, meeting), self.now, told=True))
+            left_out = {ours.offset for _, ours, _ in changed}
+            self._skip(start, meeting, had, left_out, expired=expired or not had)
 
     def _note_change(self, fields: int, *, keyed: bool) -> None:
         """Tell records apart by their other fields from now on, if an engine changes the same ones again and again."""
