@@ -9,6 +9,12 @@ pytestmark = [pytest.mark.airflow, pytest.mark.integration]
 GATE, SUBMITTING = "failover_readiness__west__east", "replicate__west__east"
 
 
+def said(scheduler, run_id: str) -> list[dict]:
+    """What the gate's task wrote into its log."""
+    content = scheduler.api.get(f"dags/{GATE}/dagRuns/{run_id}/taskInstances/gate/logs/1")["content"]
+    return [it for it in content if not it["event"].startswith("::")]
+
+
 @pytest.fixture(scope="module")
 def cycled(scheduler) -> str:
     """A cycle of west->east has run; it took longer than the flow's RPO of a second."""
@@ -26,7 +32,10 @@ def test_a_cycle_that_does_not_end_in_time_sounds_the_alarm(scheduler, cycled, a
 
 
 def test_the_gate_is_asked_by_a_run(scheduler, cycled) -> None:
-    """Its answer is the task's result, whatever it is; page and evidence are there; not ready fails the run."""
+    """Its answer is the task's result, whatever it is; page and evidence are there; not ready fails the run.
+
+    Its log ends with the verdict, and names no folder of a worker.
+    """
     scheduler.api.pause(GATE, paused=False)
     run_id = scheduler.api.trigger(GATE)
     states = scheduler.finish(GATE, run_id)
@@ -37,3 +46,7 @@ def test_the_gate_is_asked_by_a_run(scheduler, cycled) -> None:
     assert Path(answer["evidence"]).exists()
     named = {check["name"]: check["passed"] for check in answer["checks"]}
     assert (True, True) == (named["flow-has-run"], named["source-answers"])
+    lines = said(scheduler, run_id)
+    assert answer["ready"] or any("is not ready for a failover (planned)" in it["event"] for it in lines[-2:])
+    reports = str(Path(answer["page"]).parents[2])
+    assert [] == [it for it in lines if it.get("error_detail") or reports in it["event"]]
