@@ -3,7 +3,7 @@
 Run it with the environment's Python, in the repository; it needs Chromium (`.ci/browser`).  The pages are drawn by the
 code that serves them, of flows that were made up; a gate's page is one that a gate wrote, named on the line.
 
-    .venv/bin/python docs/pictures.py [gate.html]
+    .venv/bin/python docs/pictures.py [gate-ready=PATH/gate.html ...]
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from twinlog.airflow.plugin.app import draw_flow, draw_overview  # noqa: E402
 from twinlog.airflow.plugin.flow_page import flow_page_of  # noqa: E402
 from twinlog.airflow.plugin.overview import overview_of  # noqa: E402
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows  # noqa: E402
+from twinlog.formats.ledger.gate import GateOutcome  # noqa: E402
 from twinlog.formats.ledger.records import FlowPhase  # noqa: E402
 from twinlog.monitoring.readiness import Readiness  # noqa: E402
 from twinlog.state.ledger import Ledger  # noqa: E402
@@ -38,8 +39,20 @@ def flows() -> dict[str, SeenFlow]:
 
     def named(source: str, target: str, seen: SeenFlow) -> SeenFlow:
         flow = replace(FLOW, source=cluster(source), target=cluster(target))
-        status = replace(seen.status, flow=flow.name) if seen.status else None
-        return replace(seen, dag_id=f"replicate__{source}__{target}", flow=flow, status=status)
+        assert seen.status is not None
+        topics = tuple(replace(it, remote_topic=f"{source}.{it.topic}") for it in seen.status.topics)
+        answers = tuple(
+            GateOutcome(it.mode, it.ready, round((NOW - 180) * 1000), it.failed, it.waived, "")
+            for it in seen.status.readiness
+            if it.ready is not None
+        )
+        return replace(
+            seen,
+            dag_id=f"replicate__{source}__{target}",
+            flow=flow,
+            status=replace(seen.status, flow=flow.name, topics=topics),
+            ledger=replace(seen.ledger or Ledger(), outcomes=answers),
+        )
 
     large = large_flow(12, 8)
     no = (
@@ -71,11 +84,17 @@ def pages(found: dict[str, SeenFlow]) -> Iterator[tuple[str, str]]:
         yield f"flow-{name}", draw_flow(flow_page_of(flow, NOW), **words)
 
 
+def _parts(named: str) -> tuple[str, str, str]:
+    return named.partition("=")
+
+
 def main(gate_pages: list[str]) -> None:
     """Take every page light, dark and narrow."""
+    from PIL import Image
     from playwright.sync_api import sync_playwright
 
-    every = [*pages(flows()), *(("gate", Path(it).read_text(encoding="utf-8")) for it in gate_pages)]
+    kept = ((name, Path(path).read_text(encoding="utf-8")) for name, _, path in map(_parts, gate_pages))
+    every = [*pages(flows()), *kept]
     browser_path = (
         shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     )
@@ -91,8 +110,9 @@ def main(gate_pages: list[str]) -> None:
             ):
                 page = browser.new_page(color_scheme=theme, viewport={"width": size[0], "height": size[1]})
                 page.goto(place.as_uri())
-                page.screenshot(path=IMAGES / f"{name}-{look}.png")
+                page.screenshot(path=(picture := IMAGES / f"{name}-{look}.png"))
                 page.close()
+                Image.open(picture).convert("RGB").quantize(96).save(picture, optimize=True)
         browser.close()
 
 
