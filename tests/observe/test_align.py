@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from batches import Rec
 from twinlog.jsonable import to_json
+from twinlog.observe import last_copies
 from twinlog.observe.align import match
 from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched
 from twinlog.offsets.segments import Extent
@@ -256,6 +257,20 @@ def test_what_comes_after_the_copy_began_is_reordered():
     source, target = NUMBERED[:6], laid([NUMBERED[it][1] for it in order])
     expected = {(Finding.REORDERED, number, number + 2, ()) for number in range(3)}
     assert expected == told(observed(source, target), source, target)
+
+
+def test_places_that_are_too_many_to_remember_are_unknown_and_never_wrong(monkeypatch):
+    """The last ones are kept; what was forgotten lies in no segment."""
+    monkeypatch.setattr(last_copies, "MOST_HELD", 6)
+    source = [(2 * number, record) for number, (_, record) in enumerate(NUMBERED)]
+    target = laid([record for _, record in source])
+    results = observed(source, target)
+    kept = pairs(results)
+    assert set() == told(results, source, target)
+    assert [(2 * down, down) for down in range(20 - len(kept), 20)] == kept
+    assert 3 <= len(kept) <= 6
+    covered = [it for result in results for it in result.segments]
+    assert kept[0][0] == max(it.first_upstream for it in covered) and not covered[0].runs
 
 
 def test_an_engine_that_begins_anew_doubles_everything():

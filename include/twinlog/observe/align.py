@@ -121,8 +121,8 @@ class _Walk:
         seen = max((at for ms, at in marks if ms <= self.now - horizon_ms), default=0)
         runs = self.copies.close(seen)
         open_from = self.copies.open[0].upstream if self.copies.open else self.copied_to
-        if (gone := self.copies.shorten()) is not None:
-            self.unknown.add(gone)
+        self.copies.shorten()
+        self.unknown |= self.copies.forgotten
         made = segments(self.closed_to, open_from, runs, self.unknown)
         carried = Carried(
             self.upstream,

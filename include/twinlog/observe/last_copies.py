@@ -24,11 +24,19 @@ MOST_OPEN = 20_000
 """Extents that are handed on to the next increment; where there are more, the oldest are never closed."""
 
 
+MOST_HELD = 10 * MOST_OPEN
+"""Extents that are held while an increment is walked: a worker stays small however many transactions it reads."""
+
+
 class LastCopies:
-    """The extents that are not closed yet, in the order of their upstream offsets."""
+    """The extents that are not closed yet, in the order of their upstream offsets; `forgotten` are stretches of them.
+
+    If there are too many, the oldest are forgotten: their places are unknown then, never wrong.
+    """
 
     def __init__(self, open_: Iterable[Extent]) -> None:
         self.open = list(open_)
+        self.forgotten: set[Stretch] = set()
 
     def add(self, upstream: Int64s, downstream: Int64s) -> None:
         """Note copies in the order of the log: both columns rise."""
@@ -38,6 +46,8 @@ class LastCopies:
         rows = zip(upstream[starts].tolist(), downstream[starts].tolist(), lengths.tolist(), strict=True)
         for row in rows:
             self._put(Extent(*row))
+        if len(self.open) > MOST_HELD:
+            self.shorten(MOST_HELD // 2)
 
     def close(self, downstream: int) -> tuple[Extent, ...]:
         """Take away, and return, what no longer changes: extents from the first on whose copies lie before an offset.
@@ -61,13 +71,12 @@ class LastCopies:
         self.open = [_part(it, end, it.upstream_end) for it in self.open if it.upstream_end > end]
         return tuple(_part(it, it.upstream, end) for it in reversed(risen) if it.upstream < end)
 
-    def shorten(self) -> Stretch | None:
-        """Forget the oldest extents if there are too many; return the stretch that is unknown then."""
-        surplus = len(self.open) - MOST_OPEN
-        if surplus <= 0:
-            return None
-        gone, self.open = self.open[:surplus], self.open[surplus:]
-        return gone[0].upstream, gone[-1].upstream_end
+    def shorten(self, most: int = MOST_OPEN) -> None:
+        """Forget the oldest extents beyond so many."""
+        surplus = len(self.open) - most
+        if surplus > 0:
+            self.forgotten.add((self.open[0].upstream, self.open[surplus - 1].upstream_end))
+            del self.open[:surplus]
 
     def _put(self, it: Extent) -> None:
         """Put an extent over those it supersedes."""

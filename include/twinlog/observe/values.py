@@ -24,7 +24,7 @@ class Finding(StrEnum):
     - `doubled`: a copy of a record that had been copied before.
     - `changed`: key, value, headers or timestamp differ.
     - `reordered`: the record came after a later one.
-    - `foreign`: the source has no such record.
+    - `foreign`: a consumer of the source sees no such record; one of an aborted transaction, say, that was copied.
     """
 
     MISSING = "missing"
