@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 from in_turn import in_turn
 
 from lab import Seen, ThreadRunner, create_topic, cycle, produce, read
+from twinlog.cluster.kafka import KafkaCluster
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
@@ -32,6 +33,7 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.certificates import Certificates
 from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
 from twinlog.lab.kafka.java import find_java
+from twinlog.protocol.brokers import Brokers
 
 RECORDS = [Seen(b"%d" % n, b"v" * 40, 1_700_000_000_000 + n) for n in range(200)]
 # Other tests' heartbeats lie on the shared clusters: a flow that copies them counts more than its topic.
@@ -187,8 +189,6 @@ def test_a_wrong_password_is_refused_by_name(
     secure_cluster: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     """One line, without the password."""
-    from twinlog.protocol.brokers import Brokers
-
     kind = "SASL_PLAINTEXT, SCRAM-SHA-256"
     flow, _ = secured_flow(tmp_path, kind, secure_cluster, cluster_b, "t", f"S{uuid.uuid4().hex[:5]}")
     path = tmp_path / "secure.properties"
@@ -197,6 +197,26 @@ def test_a_wrong_password_is_refused_by_name(
     with pytest.raises(ClusterRefused, match="does not accept the login: SCRAM-SHA-256") as caught:
         Brokers(flow.source.connection).any_broker()
     assert "hunter2" not in f"{caught.value} {caught.value.data}"
+
+
+def test_a_listener_without_sasl_is_not_called_a_wrong_password(
+    secure_cluster: Any, cluster_b: Any, tmp_path: Path
+) -> None:
+    """Both our own connections and confluent-kafka's say what to set."""
+    kind = "SASL_PLAINTEXT, SCRAM-SHA-256"
+    flow, _ = secured_flow(tmp_path, kind, secure_cluster, cluster_b, "t", f"S{uuid.uuid4().hex[:5]}")
+    path = tmp_path / "secure.properties"
+    there, none = secure_cluster.address("SASL_PLAINTEXT"), secure_cluster.bootstrap_servers
+    path.write_text(path.read_text().replace(there, none))
+    source = load(path).flows[flow.name].source
+    said = []
+    for ask in (Brokers(source.connection).any_broker, KafkaCluster(source).cluster_id):
+        with pytest.raises(ClusterRefused) as caught:
+            ask()
+        said.append((caught.value.code, caught.value.message))
+    assert [
+        ("sasl", f"cluster {source.alias} takes no login at this listener, which has no SASL")
+    ] * 2 == said
 
 
 def test_a_target_that_refuses_a_transactional_id_says_which_acl_is_missing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from fake_registry import FakeRegistry
 from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
+from twinlog.lab.kafka.certificates import make_certificates
 from twinlog.schemas.client import Registry
 from twinlog.schemas.values import Reference, Schema, Version
 
@@ -54,6 +56,23 @@ def test_a_registry_that_does_not_answer_is_named_without_its_address() -> None:
     with Registry(settings) as registry, pytest.raises(ClusterUnreachable) as caught:
         registry.subjects()
     assert "the schema registry of B does not answer: ConnectionError" == caught.value.message
+
+
+def test_its_own_authority_is_asked_whatever_the_machine_trusts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """REQUESTS_CA_BUNDLE, which machines behind a proxy set, takes nothing away; it is for registries without one."""
+    own, other = make_certificates(tmp_path / "own"), make_certificates(tmp_path / "other")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other.ca))
+    with FakeRegistry().listening(own) as address:
+        with Registry(RegistrySettings("B", (address,), ca=str(own.ca))) as registry:
+            assert () == registry.subjects()
+        with (
+            Registry(RegistrySettings("B", (address,))) as registry,
+            pytest.raises(ClusterUnreachable) as caught,
+        ):
+            registry.subjects()
+    assert "the schema registry of B does not answer: SSLError" == caught.value.message
 
 
 def test_the_next_address_is_asked() -> None:

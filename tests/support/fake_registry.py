@@ -7,6 +7,7 @@ no modes, or that takes the mode IMPORT and gives ids of its own all the same, a
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import requests
 from requests.adapters import BaseAdapter
 
 from twinlog.config.security.connection import RegistrySettings
+from twinlog.lab.kafka.certificates import Certificates
 from twinlog.schemas.client import Registry
 
 NOT_PERMITTED = 42205
@@ -226,8 +228,8 @@ class FakeRegistry:
         return _Direct(alias, self)
 
     @contextmanager
-    def listening(self) -> Iterator[str]:
-        """Listen at an address of this machine, and yield it."""
+    def listening(self, tls: Certificates | None = None) -> Iterator[str]:
+        """Listen at an address of this machine, with these certificates if they are given, and yield it."""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -247,10 +249,14 @@ class FakeRegistry:
                 """Say nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls.server, tls.server_key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http{'s' * (tls is not None)}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             server.server_close()

@@ -206,8 +206,19 @@ def tls_failed(alias: str, reason: str, address: str = "") -> ClusterRefused:
     )
 
 
+NO_LOGIN = "not valid in current SASL state"
+"""Words by which librdkafka gives a listener without SASL away: it answers a login so (ILLEGAL_SASL_STATE)."""
+
+
 def bad_login(alias: str, reason: str) -> ClusterRefused:
-    """Make the error for a cluster that answered and did not accept the login."""
+    """Make the error for a cluster that answered and did not accept the login, or takes none at this listener."""
+    if NO_LOGIN in reason:
+        return ClusterRefused(
+            f"cluster {alias} takes no login at this listener, which has no SASL",
+            hint=f"set {alias}.security.protocol to PLAINTEXT or SSL, or {alias}.bootstrap.servers to a SASL listener",
+            code="sasl",
+            cluster=alias,
+        )
     return ClusterRefused(
         f"cluster {alias} does not accept the login: {reason}",
         hint=f"check {alias}.sasl.mechanism, {alias}.sasl.jaas.config and the user's credentials",

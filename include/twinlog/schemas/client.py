@@ -49,8 +49,6 @@ class Registry:
             "Content-Type": CONTENT_TYPE,
         })
         self._session.auth = _login(settings)
-        if settings.ca:
-            self._session.verify = settings.ca
         if settings.certificate:
             self._session.cert = (settings.certificate, settings.key)
 
@@ -196,8 +194,15 @@ class Registry:
         why = ""
         for url in self._settings.urls:
             try:
+                # Said at each request: REQUESTS_CA_BUNDLE would take the place of a session's authority.
                 return self._session.request(
-                    method, f"{url}{path}", params=query, data=body, timeout=SECONDS, allow_redirects=False
+                    method,
+                    f"{url}{path}",
+                    params=query,
+                    data=body,
+                    timeout=SECONDS,
+                    allow_redirects=False,
+                    verify=self._settings.ca or None,
                 )
             except requests.RequestException as error:
                 why = type(error).__name__  # its text may hold the address, which may be a secret

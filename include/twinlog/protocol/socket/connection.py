@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from twinlog.config.security.connection import ConnectionSettings, SaslSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable
 from twinlog.protocol import kafka_python
-from twinlog.protocol.errors import bad_login, tls_failed, unreachable
+from twinlog.protocol.errors import NO_LOGIN, Code, bad_login, tls_failed, unreachable
 from twinlog.protocol.kafka_python import Api
 from twinlog.protocol.socket import kerberos, login
 from twinlog.protocol.socket.encryption import Encryption
@@ -244,6 +244,8 @@ class Connection:
         if self._settings.protocol.sasl and sasl is not None:
             mechanism = self._mechanism(sasl)
             handshake = self.call(kafka_python.SASL_HANDSHAKE, mechanism=sasl.mechanism)
+            if handshake.error_code == Code.ILLEGAL_SASL_STATE:
+                raise bad_login(self._settings.alias, NO_LOGIN)
             if handshake.error_code:
                 offered = ", ".join(handshake.mechanisms)
                 raise ClusterRefused(
