@@ -386,7 +386,7 @@ def test_a_planned_failover_without_its_source_is_not_checked(ask, source):
     result = ask()
     assert not result.ready
     assert {"not checked"} == {it.observed for it in result.checks}
-    assert all("--mode source-dead" in it.message for it in result.checks)
+    assert all("mode source-dead" in it.message for it in result.checks)
 
 
 @pytest.mark.usefixtures("ran")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from twinlog.audit.coverage import total
@@ -143,17 +144,18 @@ def _with_source(
 
 
 def _without_source(flow: FlowSettings, clusters: Clusters, seen: Observed | None) -> _Found:
+    """Read the target, while the source, which may be silent for seconds, is asked whether it answers."""
     watch = answer.Stopwatch()
-    answers = source_answers(clusters.source)
+    with ThreadPoolExecutor(1) as aside:
+        answers = aside.submit(source_answers, clusters.source)
+        seen = seen or see_target(FlowSnapshot(flow, clusters))
+        facts = seen.facts
+        watch.lap("read the state on the target")
+        groups = read_target(flow, seen.recalled, facts)
+        watch.lap("read the positions of all groups")
+        others, free = metadata.other_writers(flow, clusters.target), read_disks(clusters.target).free_percent
     watch.lap("find the source silent")
-    seen = seen or see_target(FlowSnapshot(flow, clusters))
-    facts = seen.facts
-    watch.lap("read the state on the target")
-    groups = read_target(flow, seen.recalled, facts)
-    watch.lap("read the positions of all groups")
-    others = metadata.other_writers(flow, clusters.target)
-    beside = Asked(answers, read_disks(clusters.target).free_percent, others)
-    return _Found(facts, beside, groups, watch.laps)
+    return _Found(facts, Asked(answers.result(), free, others), groups, watch.laps)
 
 
 def _answer(
