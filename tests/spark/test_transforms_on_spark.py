@@ -50,11 +50,13 @@ def test_a_copy_and_its_audit_on_spark(
         cluster_a,
         cluster_b,
         [topic],
-        transforms="live",
-        transforms__live__type="Filter",
-        transforms__live__predicate="gone",
-        predicates="gone",
-        predicates__gone__type="RecordIsTombstone",
+        **{
+            "A->B__transforms": "live",
+            "A->B__transforms__live__type": "Filter",
+            "A->B__transforms__live__predicate": "gone",
+            "A->B__predicates": "gone",
+            "A->B__predicates__gone__type": "RecordIsTombstone",
+        },
     )
     code, copied = submit("copy", config)
     assert (0, "done", 3000) == (code, copied["state"], copied["records"])
