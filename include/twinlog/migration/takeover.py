@@ -22,7 +22,7 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
-from twinlog.lifecycle.records import begun_anew, map_cut, noted, piece
+from twinlog.lifecycle.records import begun_anew, forgotten, map_cut, noted, piece
 from twinlog.migration import steps
 from twinlog.migration.continuation import Continuation, continued
 from twinlog.migration.copier import Copier, read_positions, require_unmoved, traces
@@ -97,8 +97,11 @@ def _write(work: Migration) -> Outcome:
         *left_unmapped(work.known, work.maps, left, clock.now_ms()),
     )
     active = active_again(state, ledger)
+    seen = [
+        forgotten(state, it) for it in ledger.observed.values()
+    ]  # the map stays; audits judge from now on
     segments = _map_records(state, work.known, work.maps, ledger)
-    owned.write([*moved, *segments, *(noted(state, it) for it in kept), *active])
+    owned.write([*moved, *segments, *(noted(state, it) for it in kept), *active, *seen])
     work.written = len(moved)
     if not active:
         work.notes.append(f"it is still {why_suspended(ledger)}; `twinlog resume` lets it copy")

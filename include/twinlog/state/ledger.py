@@ -75,7 +75,7 @@ class Ledger:
     - Gaps and quarantined records are in order of topic, partition and offset.
     - What was accepted is in order of check, what was shown oldest first, risk samples oldest first.
     - `audits` are in order of topic and partition, one for each incarnation that was audited.
-      `observed` is what was seen of partitions that another engine copies: that is an audit, too.
+      `observed` is what was seen of partitions that another engine copies: while it does, an audit, too.
     - `claims` are in the order of the log: the first one owns the state.
     - `written_as` are the names of the flows whose lanes wrote, `source_ids` the clusters that are copied from, as far
       as known.
@@ -186,6 +186,10 @@ def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
 
 def _obeyed(flow: FlowSettings, ledger: Ledger) -> Ledger:
     """Set rebuilds aside that would delete a topic which is no copy of theirs, by the file or by the ledger."""
+    if flow.observed:  # what was observed is an audit, as long as nobody else judges the copy
+        audits = *ledger.audits, *(it.audit for it in ledger.observed.values())
+        by_place = attrgetter("topic", "partition", "at_ms")
+        ledger = replace(ledger, audits=tuple(sorted(audits, key=by_place)))
     strange = {
         topic: it
         for topic, it in ledger.rebuilds.items()
@@ -309,12 +313,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             quotas=every(QuotasSet),
             applied={it.digest: it for it in every(PlanApplied)},
         ),
-        audits=tuple(
-            sorted(
-                (*every(PartitionAudit), *(it.audit for it in every(Observed))),
-                key=attrgetter("topic", "partition", "at_ms"),
-            )
-        ),
+        audits=every(PartitionAudit, "topic", "partition", "at_ms"),
         observed={it.life: it for it in every(Observed)},
         taken_over=every(TakenOver),
         altered=every(topics.OffsetsAltered, "at_ms"),
