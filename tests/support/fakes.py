@@ -26,7 +26,7 @@ from twinlog.batches.header import CHECKED_FROM, BatchHeader
 from twinlog.batches.record import Record, read_records
 from twinlog.errors import ClusterUnreachable, FormatError, TransientError
 from twinlog.kafka_types import TopicPartition
-from twinlog.protocol import fetch_by_id, kafka_python, wire
+from twinlog.protocol import fetch_by_id, kafka_python, transactions, wire
 from twinlog.protocol.brokers import EARLIEST, TopicMetadata
 from twinlog.protocol.errors import Code
 
@@ -261,12 +261,17 @@ class FakeTarget:
 
     def coordinator(self, transactional_id: str) -> Any:
         self.look_ups += 1
-        return SimpleNamespace(call=self._call, keep_login=lambda: None)
+        return SimpleNamespace(ask=self._ask, keep_login=lambda: None)
 
-    def _call(self, api: Any, **fields: Any) -> Any:
-        if api is kafka_python.ADD_PARTITIONS:
-            return self._faulty("add", lambda: self._add(fields), self._add_refused(fields))
-        return self._faulty("end_txn", lambda: self._end_txn(fields), SimpleNamespace)
+    def _ask(self, api: int, version: int, body: bytes) -> memoryview:
+        """Read the request and write the answer by kafka-python, as a broker would."""
+        known = kafka_python.ADD_PARTITIONS if api == transactions.ADD_PARTITIONS else kafka_python.END_TXN
+        request = known.request.decode(body, version=version)
+        if known is kafka_python.ADD_PARTITIONS:
+            fields = self._faulty("add", lambda: self._add(request), self._add_refused(request))
+        else:
+            fields = self._faulty("end_txn", lambda: self._end_txn(request), _error)
+        return memoryview(known.response(version=version, throttle_time_ms=0, **fields).encode())
 
     def _faulty(self, what: str, do: Callable[[], Any], refused: Callable[..., Any]) -> Any:
         self.calls.append(what)
@@ -278,10 +283,10 @@ class FakeTarget:
             raise ClusterUnreachable("the answer was lost")
         return refused(error_code=fault) if fault is not None else do()
 
-    def _add(self, fields: dict[str, Any]) -> Any:
-        producer = self.producers[fields["v3_and_below_producer_id"]]
-        fenced = producer.epoch != fields["v3_and_below_producer_epoch"]
-        wanted = [(it.name, number) for it in fields["v3_and_below_topics"] for number in it.partitions]
+    def _add(self, request: Any) -> Any:
+        producer = self.producers[request.v3_and_below_producer_id]
+        fenced = producer.epoch != request.v3_and_below_producer_epoch
+        wanted = [(it.name, number) for it in request.v3_and_below_topics for number in it.partitions]
         unknown = [item for item in wanted if item[1] >= self.topics.get(item[0], 0)]
         if not fenced and not unknown:
             producer.open.update(wanted)
@@ -295,18 +300,18 @@ class FakeTarget:
 
         return _add_answer({item: code(item) for item in wanted})
 
-    def _add_refused(self, fields: dict[str, Any]) -> Callable[..., Any]:
+    def _add_refused(self, request: Any) -> Callable[..., Any]:
         """The first partition is at fault; the others are then not even tried."""
-        first, *others = ((it.name, n) for it in fields.get("v3_and_below_topics", ()) for n in it.partitions)
+        first, *others = ((it.name, n) for it in request.v3_and_below_topics for n in it.partitions)
         untried = dict.fromkeys(others, int(Code.OPERATION_NOT_ATTEMPTED))
         return lambda error_code: _add_answer({first: error_code} | untried)
 
-    def _end_txn(self, fields: dict[str, Any]) -> Any:
-        producer = self.producers[fields["producer_id"]]
-        if producer.epoch != fields["producer_epoch"]:
-            return SimpleNamespace(error_code=Code.PRODUCER_FENCED)
-        self._decide(fields["producer_id"], "committed" if fields["committed"] else "aborted")
-        return SimpleNamespace(error_code=0)
+    def _end_txn(self, request: Any) -> Any:
+        producer = self.producers[request.producer_id]
+        if producer.epoch != request.producer_epoch:
+            return _error(Code.PRODUCER_FENCED)
+        self._decide(request.producer_id, "committed" if request.committed else "aborted")
+        return _error(0)
 
     def _decide(self, producer_id: int, state: str) -> None:
         producer = self.producers[producer_id]
@@ -601,14 +606,17 @@ def _last_offset(raw: bytes) -> int:
 
 
 def _add_answer(codes: dict[TopicPartition, int]) -> Any:
+    by_topic = kafka_python.ADD_PARTITIONS.response.AddPartitionsToTxnTopicResult
+    by_partition = by_topic.AddPartitionsToTxnPartitionResult
     topics: defaultdict[str, list[Any]] = defaultdict(list)
     for (topic, number), code in codes.items():
-        topics[topic].append(SimpleNamespace(partition_index=number, partition_error_code=code))
-    return SimpleNamespace(
-        results_by_topic_v3_and_below=[
-            SimpleNamespace(name=name, results_by_partition=items) for name, items in topics.items()
-        ]
-    )
+        topics[topic].append(by_partition(partition_index=number, partition_error_code=int(code)))
+    results = [by_topic(name=name, results_by_partition=items) for name, items in topics.items()]
+    return {"results_by_topic_v3_and_below": results}
+
+
+def _error(error_code: int) -> dict[str, int]:
+    return {"error_code": int(error_code)}
 
 
 def _read_string(body: memoryview, at: int) -> tuple[str, int]:

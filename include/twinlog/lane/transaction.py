@@ -27,10 +27,9 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.errors import ClusterUnreachable, FencedError, TransientError, TwinlogError
-from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.open_transactions import Ends
-from twinlog.protocol import kafka_python
+from twinlog.protocol import transactions
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import (
     COORDINATOR_MOVED,
@@ -93,6 +92,11 @@ class Writer:
     def __post_init__(self) -> None:
         if self.producer_id < 0:
             raise ValueError(f"producer id {self.producer_id} writes outside any transaction")
+
+    @property
+    def named(self) -> tuple[str, int, int]:
+        """Return transactional id, producer id and epoch, as requests name a writer."""
+        return self.transactional_id, self.producer_id, self.producer_epoch
 
 
 @dataclass(slots=True)
@@ -230,14 +234,9 @@ class Transaction:
             raise
 
     def _end_once(self, *, commit: bool) -> int:
-        answer = self._coordinator().call(
-            kafka_python.END_TXN,
-            transactional_id=self.writer.transactional_id,
-            producer_id=self.writer.producer_id,
-            producer_epoch=self.writer.producer_epoch,
-            committed=commit,
-        )
-        return int(answer.error_code)
+        request = transactions.end_request(*self.writer.named, commit=commit)
+        answer = self._coordinator().ask(transactions.END_TXN, transactions.VERSION, request)
+        return transactions.end_response(answer)
 
     def _without_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Refuse partitions that cannot be checked.  Raises the error of `doubt` if an earlier end is missing."""
@@ -247,21 +246,9 @@ class Transaction:
             raise self.doubt(error.message) from None
 
     def _ask_to_add(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        entry = kafka_python.ADD_PARTITIONS.request.AddPartitionsToTxnTopic
-        answer = self._coordinator().call(
-            kafka_python.ADD_PARTITIONS,
-            v3_and_below_transactional_id=self.writer.transactional_id,
-            v3_and_below_producer_id=self.writer.producer_id,
-            v3_and_below_producer_epoch=self.writer.producer_epoch,
-            v3_and_below_topics=[
-                entry(name=name, partitions=numbers) for name, numbers in grouped(partitions).items()
-            ],
-        )
-        return {
-            TopicPartition(topic.name, item.partition_index): int(item.partition_error_code)
-            for topic in answer.results_by_topic_v3_and_below
-            for item in topic.results_by_partition
-        }
+        request = transactions.add_request(*self.writer.named, partitions)
+        answer = self._coordinator().ask(transactions.ADD_PARTITIONS, transactions.VERSION, request)
+        return transactions.add_response(answer)
 
     def _coordinator(self) -> Connection:
         """Return the known coordinator; it is looked up again after it has moved, or has not answered."""

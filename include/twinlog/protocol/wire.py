@@ -1,8 +1,8 @@
 """Encode and decode Produce and Fetch, written by hand because they carry the batches.
 
 Every broker from 2.4 to 4.x speaks Produce v8 and Fetch v11; older ones are read from by Fetch v7 to v10.  All other
-requests go through `twinlog.protocol.kafka_python`.  Batches are never copied here: a produce request is a list of
-buffers for one `sendmsg`, and a fetch answer is cut into memoryviews.
+requests, but for those of `twinlog.protocol.transactions`, go through `twinlog.protocol.kafka_python`.  Batches are
+never copied here: a produce request is a list of buffers for one `sendmsg`, and a fetch answer is cut into memoryviews.
 
 Layouts: the Kafka protocol's ProduceRequest.json v8 and FetchRequest.json v7 to v11.
 """
@@ -168,7 +168,7 @@ def fetch_response(payload: memoryview, version: int = FETCH_VERSION) -> tuple[i
     at += 4
     result: list[Fetched] = []
     for _ in range(topics):
-        topic, at = _read_string(payload, at)
+        topic, at = read_string(payload, at)
         (partitions,) = _INT32.unpack_from(payload, at)
         at += 4
         for _ in range(partitions):
@@ -217,14 +217,14 @@ def produce_response(payload: memoryview) -> list[Produced]:
     at = 4
     result: list[Produced] = []
     for _ in range(topics):
-        topic, at = _read_string(payload, at)
+        topic, at = read_string(payload, at)
         (partitions,) = _INT32.unpack_from(payload, at)
         at += 4
         for _ in range(partitions):
             number, code, base, _, _, count = _PRODUCED_PARTITION.unpack_from(payload, at)
             at += _PRODUCED_PARTITION.size
             errors, at = _read_record_errors(payload, at, count)
-            message, at = _read_string(payload, at)
+            message, at = read_string(payload, at)
             result.append(Produced(topic, number, code, base, errors, message))
     return result
 
@@ -240,12 +240,13 @@ def _read_record_errors(payload: memoryview, at: int, count: int) -> tuple[tuple
     errors = []
     for _ in range(count):
         (index,) = _INT32.unpack_from(payload, at)
-        text, at = _read_string(payload, at + 4)
+        text, at = read_string(payload, at + 4)
         errors.append((index, text))
     return tuple(errors), at
 
 
-def _read_string(payload: memoryview, at: int) -> tuple[str, int]:
+def read_string(payload: memoryview, at: int) -> tuple[str, int]:
+    """Decode a nullable string at `at`, null as ""; return it and where it ends."""
     (length,) = _INT16.unpack_from(payload, at)
     at += 2
     if length < 0:

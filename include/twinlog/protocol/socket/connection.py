@@ -24,13 +24,14 @@ from twinlog.protocol.kafka_python import Api
 from twinlog.protocol.socket import kerberos, login
 from twinlog.protocol.socket.encryption import Encryption
 from twinlog.protocol.socket.socket_io import Receiver, Sender
+from twinlog.protocol.transactions import ADD_PARTITIONS, END_TXN
 from twinlog.protocol.wire import FETCH, PRODUCE, Buffer, framed
 
 _T = TypeVar("_T")
 _HEAD = struct.Struct(">ii")
 _MAX_ANSWER = 1 << 30
 _NEVER = -1, -1
-_NAMES = {PRODUCE: "Produce", FETCH: "Fetch"}
+_NAMES = {PRODUCE: "Produce", FETCH: "Fetch", ADD_PARTITIONS: "AddPartitionsToTxn", END_TXN: "EndTxn"}
 """The requests that are sent without kafka-python."""
 
 _LOOK_SECONDS = 0.1
@@ -167,6 +168,14 @@ class Connection:
     def version_of(self, api: Api) -> int:
         """Return the highest version of a request that both sides know."""
         return min(api.version, self._spans.get(api.request.API_KEY, (0, api.version))[1])
+
+    def ask(self, api: int, version: int, body: Buffer) -> memoryview:
+        """Send one request and wait for its answer, which begins with its throttle.  As `call`."""
+        self.send(api, version, [body])
+        answer = self.receive(fresh_buffer)
+        if throttle_ms := int.from_bytes(answer[:4], "big"):
+            self.mute(throttle_ms)
+        return answer
 
     def call(self, api: Api, **fields: Any) -> Any:
         """Send one request and wait for its answer.  Only on a connection with no request in flight."""
