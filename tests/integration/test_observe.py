@@ -87,6 +87,10 @@ def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path, monk
     assert (0, "done") == (code, first["flows"][0]["state"]), first
     own = {scene.flow.ledger_topic, scene.flow.offset_map_topic}
     assert own == topic_names(cluster_b, "") - before - {"__transaction_state"}
+    _, at_once = scene.run("gate", "--still-writing")
+    (waits,) = (it for it in at_once["checks"] if it["name"] == "nothing-missing")
+    assert (False, True) == (waits["passed"], "3 record(s) have no copy so far" in waits["message"])
+    assert 3 == next(it["records"] for it in at_once["topics"] if it["topic"] == scene.topic)
     later = clock.now_ms() + 10 * 60_000
     with monkeypatch.context() as shifted:
         shifted.setattr(clock, "now_ms", lambda: later)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.ledger.observed import KEPT_FINDINGS, Observed
 from twinlog.formats.ledger.records import parse_ledger
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.observe.remember import begun, carried_of, remembered
-from twinlog.observe.values import Carried, Finding, Found, Matched
+from twinlog.observe.values import Carried, Finding, Found, Matched, Skipped
 from twinlog.offsets.segments import Extent
 
 LIFE = SourceIncarnation("orders", "id", 0)
@@ -63,3 +65,13 @@ def test_it_is_an_audit_of_what_the_map_has():
         *(audit.start, audit.end, audit.downstream_end),
         *(audit.difference_count, audit.proved),
     )
+
+
+def test_records_passed_over_are_absent_before_they_are_missing():
+    """They may still come; until then nobody says that none is missing."""
+    waiting = replace(CARRIED, skipped=(Skipped((10, 13), 1), Skipped((20, 22), 1, told=True)))
+    known = remembered(NEW, replace(matched(missing=2), carried=waiting), 1)
+    assert (3, 5, False) == (known.passed_over, known.absent, known.unmatched)
+    told = replace(waiting, skipped=(), unmatched_since=7)
+    later = remembered(known, replace(matched(missing=3), carried=told), 2)
+    assert (0, 5, True) == (later.passed_over, later.absent, later.unmatched)

@@ -83,7 +83,7 @@ def copied(
 ) -> PartitionFacts:
     """Make what the target alone tells of a partition: nothing of its source.  Pure."""
     at = life.topic_partition
-    last = progress.get(at)
+    last, seen = progress.get(at), ledger.observed.get(life)
     return PartitionFacts(
         topic=life.topic,
         remote_topic=remote_topic,
@@ -94,6 +94,7 @@ def copied(
         mapped=summarized(maps, life),
         reported_next_upstream=reported.get(at),
         unmapped_offsets=unmapped(ledger, maps, life, reported.get(at), last, log),
+        absent_records=seen.absent if seen is not None else 0,
     )
 
 

@@ -46,6 +46,8 @@ class PartitionFacts(OfPartition):
     `reported_next_upstream` is the value in the last cycle report.  `deleted_early` counts the records that the copy
     has lost though the source holds them and the copy's retention does not explain it.
 
+    `absent_records` counts those that another engine, which copies this flow, has passed over: they do not lag.
+
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
     timestamp (ms) of the first of them; `undecided_since` is the earlier of that and the start of its transaction, as
@@ -73,6 +75,7 @@ class PartitionFacts(OfPartition):
     undecided_since: int | None = None
     unmapped_offsets: Count | None = None
     deleted_early: int = 0
+    absent_records: int = 0
 
     @property
     def last_upstream(self) -> int | None:
@@ -86,8 +89,8 @@ class PartitionFacts(OfPartition):
 
     @property
     def missing_records(self) -> Count:
-        """Count upstream offsets that are not on the target: those that lag, and those behind open transactions."""
-        return total((self.lag, self.undecided_records)).fact
+        """Count upstream offsets that are not on the target: absent ones, what lags, and what a transaction holds."""
+        return total((self.lag, self.undecided_records, self.absent_records)).fact
 
     @property
     def copy_unseen(self) -> bool:

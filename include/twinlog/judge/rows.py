@@ -16,7 +16,7 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import open_gaps
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
-from twinlog.formats.ledger.observed import KINDS
+from twinlog.formats.ledger.observed import KINDS, MISSING
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.grouped import grouped
 from twinlog.judge.check import Cell, Row, Use
@@ -206,10 +206,15 @@ def _found(facts: FlowFacts, topic: TopicFacts) -> Row:
     lives = [SourceIncarnation(topic.topic, topic.topic_id, it.partition) for it in topic.partitions]
     seen = [it for life in lives if (it := facts.ledger.observed.get(life)) is not None]
     unseen = f"{len(lives) - len(seen)} partition(s) were not observed yet" if len(seen) < len(lives) else ""
+    passed_over = sum(it.passed_over for it in seen)
+    waiting = f"{passed_over:,} record(s) have no copy so far, though later ones have" if passed_over else ""
+    unmatched = any(it.unmatched for it in seen)
+    open_end = "records at the end of the copy are like none of the source so far" if unmatched else ""
 
     def count(kind: str) -> Cell:
         found = sum(it.counts.get(kind, 0) for it in seen)
-        return found or (Unknown(unseen) if unseen else 0)
+        doubt = unseen or (waiting if kind == MISSING else open_end)
+        return found or (Unknown(doubt) if doubt else 0)
 
     return {column: count(kind) for kind, column in FOUND.items()}
 

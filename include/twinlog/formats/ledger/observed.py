@@ -16,9 +16,8 @@ from twinlog.kafka_types import OfIncarnation
 KEPT_FINDINGS = 50
 """The most findings of one partition that the ledger names; `counts` counts all."""
 
-DOUBLED = "doubled"
-CHANGED = "changed"
-KINDS = ("missing", DOUBLED, CHANGED, "reordered", "foreign")
+MISSING, DOUBLED, CHANGED = "missing", "doubled", "changed"
+KINDS = (MISSING, DOUBLED, CHANGED, "reordered", "foreign")
 """What may be wrong with records (twinlog.observe.values)."""
 
 
@@ -91,6 +90,22 @@ class Observed(OfIncarnation, LedgerEntry):
                     yield first, end
                 elif end - first == ends - begins and offset < ends:
                     yield first + offset - begins, end
+
+    @property
+    def passed_over(self) -> int:
+        """Count the source records behind which the engine has gone on, and which may still come."""
+        waiting = (it["upstream"] for it in self.carried.get("skipped", ()) if not it["told"])
+        return sum(end - first for first, end in waiting)
+
+    @property
+    def unmatched(self) -> bool:
+        """Say whether records at the copy's end are like none of the source so far."""
+        return self.carried.get("unmatched_since") is not None
+
+    @property
+    def absent(self) -> int:
+        """Count the source records that the engine has passed over: they are not on the target."""
+        return self.counts.get(MISSING, 0) + self.passed_over
 
     @property
     def audit(self) -> PartitionAudit:
