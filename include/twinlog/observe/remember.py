@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 def begun(
     life: SourceIncarnation, remote: tuple[str, str], source: PartitionOffsets, target: PartitionOffsets
 ) -> Observed:
-    """Return the record of a partition nobody has looked at yet; `remote` are the copy's name and topic id."""
+    """Return the record of a partition nobody has looked at yet; `remote` are the copy's name and topic id.
+
+    The first look begins with offset 0 on both sides, so that it sees what expired: that is not comparable.
+    """
     at, there = source.log_start, target.log_start
-    carried: Mapping[str, Any] = to_json(Carried(at, there, at, at))
+    carried: Mapping[str, Any] = to_json(Carried(0, 0))
     return Observed(*life, *remote, at, at, at, there, 0, {}, {}, (), 0, 0, 0, carried)
 
 
@@ -43,8 +46,8 @@ def remembered(before: Observed, matched: Matched, at_ms: int) -> Observed:
     carried = matched.carried
     return replace(
         before,
-        copied_to=carried.copied_to,
-        mapped_to=carried.closed_to,
+        copied_to=max(before.begins, carried.copied_to),
+        mapped_to=max(before.begins, carried.closed_to),
         seen_to=carried.target_to,
         equal=before.equal + matched.equal,
         counts=dict(counts),

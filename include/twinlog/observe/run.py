@@ -216,8 +216,9 @@ def _map_records(
 
 
 def _row(it: _Partition, look: PartitionLook) -> PartitionCopy:
-    before, matched = it.spec.carried, look.matched
-    reached = before.copied_to if matched is None else max(before.copied_to, matched.carried.copied_to)
+    matched, reached = look.matched, it.known.copied_to
+    if matched is not None:
+        reached = max(reached, matched.carried.copied_to)
     return PartitionCopy(
         topic=it.life.topic,
         remote_topic=it.spec.remote_topic,
