@@ -21,6 +21,7 @@ from twinlog.jsonable import to_json
 from twinlog.observe import last_copies
 from twinlog.observe.align import match
 from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched
+from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent
 
 AS_JSON = TypeAdapter(Matched)
@@ -153,6 +154,25 @@ def test_increments_find_what_one_pass_finds(copy, data):
     once, often = observed(source, target), observed(source, target, cuts)
     assert told(once, source, target) == told(often, source, target)
     assert pairs(once) == pairs(often)
+
+
+@given(copied(passes=3), st.data())
+def test_a_map_that_was_closed_stays_true(copy, data):
+    """An engine that falls back behind what was closed doubles it; no reader misses a record by its place."""
+    source, target, _ = copy
+    at, results, carried = 0, [], Carried(0, 0)
+    for turn in range(6):
+        at = data.draw(st.integers(at, len(target) + 5)) if turn < 4 else 1 << 60
+        result = match(ListLog(source), ListLog(target, at), carried, now_ms=turn * LATER)
+        results.append(result)
+        carried = result.carried
+    records, copies = dict(source), dict(target)
+    made = OffsetMap.of([segment for result in results for segment in result.segments])
+    assert all(copies[down] == records[up] for up, down in pairs(results))
+    places = made.translate_many(sorted(records)).offset.tolist()
+    for up, place in zip(sorted(records), places, strict=True):
+        behind = {record for down, record in target if down >= place}
+        assert {record for offset, record in source if offset >= up} <= behind
 
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -52,14 +52,9 @@ class LastCopies:
     def close(self, downstream: int) -> tuple[Extent, ...]:
         """Take away, and return, what no longer changes: extents from the first on whose copies lie before an offset.
 
-        Records that a reader of the map must not be placed at are in none of them.
+        Records that a reader of the map must not be placed at are in none of them.  Where that is due to a later record
+        that may yet be copied again, nothing is closed.
         """
-        risen, lowest = [], 1 << 63
-        for it in reversed(self.open):
-            length = min(it.length, lowest - it.downstream)
-            if length > 0:
-                risen.append(Extent(it.upstream, it.downstream, length))
-            lowest = min(lowest, it.downstream)
         end = next(
             (
                 it.upstream + max(0, downstream - it.downstream)
@@ -68,8 +63,19 @@ class LastCopies:
             ),
             self.open[-1].upstream_end if self.open else 0,
         )
+        risen: list[Extent] = []
+        lowest = lowest_closed = 1 << 63
+        for it in reversed(self.open):
+            length = max(0, min(it.length, lowest - it.downstream))
+            if it.upstream + length < min(end, it.upstream_end) and lowest < lowest_closed:
+                end, risen, lowest_closed = it.upstream + length, [], 1 << 63
+            length = min(length, end - it.upstream)
+            if length > 0:
+                risen.append(Extent(it.upstream, it.downstream, length))
+                lowest_closed = it.downstream
+            lowest = min(lowest, it.downstream)
         self.open = [_part(it, end, it.upstream_end) for it in self.open if it.upstream_end > end]
-        return tuple(_part(it, it.upstream, end) for it in reversed(risen) if it.upstream < end)
+        return tuple(reversed(risen))
 
     def shorten(self, most: int = MOST_OPEN) -> None:
         """Forget the oldest extents beyond so many."""
@@ -104,6 +110,8 @@ def segments(
 ) -> tuple[MapSegment, ...]:
     """Cut final extents into segments that cover the upstream offsets [first, end) but for what is unknown."""
     made: list[MapSegment] = []
+    # What is copied again after it was closed keeps the place it has.
+    runs = tuple(_part(it, first, end) for it in runs if it.upstream_end > first)
     holes = sorted(it for it in unknown if it[1] > first and it[0] < end)
     for hole_start, hole_end in [*holes, (end, end)]:
         inside = [it for it in runs if first <= it.upstream < hole_start]
