@@ -5,6 +5,7 @@ Costs about 30 s.  Without MIT's KDC or the library gssapi it is skipped; `.ci/k
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,9 @@ from twinlog.config.security.connection import ClusterSettings, ConnectionSettin
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.socket.kerberos import _credentials
 
+gssapi: Any = pytest.importorskip("gssapi", reason=missing())
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 RECORDS = [Seen(b"%d" % n, b"v" * 40, 1_700_000_000_000 + n) for n in range(200)]
@@ -203,7 +206,11 @@ def test_a_keytab_gets_new_tickets(
     config = tmp_path / "krb5.conf"
     config.write_text(realm.config.read_text().replace("ticket_lifetime = 10h", "ticket_lifetime = 2s"))
     monkeypatch.setenv("KRB5_CONFIG", str(config))
-    settings = written(keyTab=f"{keytabs['twinlog']}").source.connection
+    keytab = shutil.copy(
+        keytabs["twinlog"], tmp_path / "a keytab of its own"
+    )  # so there is no ticket for it yet
+    settings = written(keyTab=str(keytab)).source.connection
     for _ in range(2):
         Brokers(settings).any_broker().close()
+        assert 0 < _credentials(gssapi, settings.sasl.kerberos).lifetime <= 2  # type: ignore[union-attr,arg-type]
         time.sleep(3)

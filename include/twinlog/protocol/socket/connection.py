@@ -291,7 +291,8 @@ class Connection:
             if answer.error_code:
                 if self._settings.sasl is not None:
                     login.refused(self._settings.sasl)
-                raise bad_login(self._settings.alias, f"{name}: {answer.error_message}")
+                why = kerberos.UNTOLD if name == "GSSAPI" else ""
+                raise bad_login(self._settings.alias, f"{name}: {answer.error_message}{why}")
             mechanism.receive(bytes(answer.auth_bytes))
             if answer.session_lifetime_ms:
                 self._reauthenticate_at = time.monotonic() + answer.session_lifetime_ms / 1000 * 0.8

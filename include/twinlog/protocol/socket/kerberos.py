@@ -29,6 +29,7 @@ _HINTS = {
     32: _KINIT,  # KRB_AP_ERR_TKT_EXPIRED
     33: _CLOCKS,  # KRB_AP_ERR_TKT_NYV
     37: _CLOCKS,  # KRB_AP_ERR_SKEW
+    150: _CLOCKS,  # KRB5_KDCREP_SKEW
     154: _PRINCIPAL,  # KRB5_REALM_UNKNOWN
     _UNREACHABLE: "check the KDC and the realm's entry in krb5.conf",  # KRB5_KDC_UNREACH
     _NO_CACHE: _KINIT,  # KRB5_FCC_NOFILE
@@ -36,6 +37,10 @@ _HINTS = {
 """By Kerberos' own error numbers (RFC 4120), which go on in MIT's krb5_err.et."""
 
 _FIRST_ERROR = -1765328384
+
+
+UNTOLD = "; the broker's log says why: as a rule clocks that differ by more than five minutes"
+"""What is added to a broker's refusal of a ticket, which names no reason."""
 
 
 class Exchange:
