@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from batches import Rec, decode, encode
 from twinlog.batches.cutter import Cutter
 from twinlog.batches.header import CONTROL, DELETE_HORIZON, HEADER, LOG_APPEND_TIME, BatchHeader
-from twinlog.batches.markers import AbortedTransactions
+from twinlog.batches.markers import EVER, AbortedTransactions
 from twinlog.batches.merge import BATCH_COST
 from twinlog.batches.outgoing import Cut, Outgoing
 from twinlog.batches.plain.call import Limits
@@ -254,15 +254,15 @@ def on(way: str) -> Iterator[None]:
 def test_every_clean_batch_can_be_made_large() -> None:
     """So that a law over small ones is one of what is passed on unread, too."""
     block = memoryview(bytearray(b"".join(bytes(encode(FIVE, base_offset=5 * n)) for n in range(3))))
-    assert 0 == pass_on(block, limits(BATCH_COST), None, Cut([], 0))
-    assert len(block) == pass_on(block, limits(0.0), None, Cut([], 0))
+    assert 0 == pass_on(block, limits(BATCH_COST), EVER, Cut([], 0))
+    assert len(block) == pass_on(block, limits(0.0), EVER, Cut([], 0))
 
 
 @pytest.mark.parametrize("bit", [LOG_APPEND_TIME, CONTROL, DELETE_HORIZON, 0x80])
 def test_a_batch_that_has_to_be_read_is_not_passed_on_unread(bit: int) -> None:
     """However large: a broker would keep the mark, or refuse it."""
     block = memoryview(patch(encode(FIVE), 21, ">h", bit))
-    assert 0 == pass_on(block, limits(0.0), None, Cut([], 0))
+    assert 0 == pass_on(block, limits(0.0), EVER, Cut([], 0))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -49,6 +49,7 @@ from twinlog.batches.merge import (
 )
 from twinlog.batches.outgoing import Cut, Outgoing, Poison, Stretches
 from twinlog.batches.plain.call import Limits
+from twinlog.batches.plain.library import LIBRARY
 from twinlog.batches.plain.take import as_it_is, is_hiding, take_plain
 from twinlog.batches.transform.apply import Transform
 from twinlog.errors import FormatError
@@ -132,29 +133,33 @@ class Cutter:
         `aborted` None means read_uncommitted: aborted records are copied like any other, but markers never are.
         """
         done = Cut([], position)
-        rest = block
-        next_offset = 0
-        if self._sends_all:
-            limits = Limits(
-                self.end, self.rewritten_bytes, self.most_bytes, self.max_message_bytes, BATCH_COST
-            )
-            keep = not self.overwrites or self.codec is not None
-            at, next_offset = take_plain(block, limits, aborted, done, self.arena, keep=keep)
-            rest = block[at:]
-        reached, epoch = done.next_upstream, done.leader_epoch
-        self._cut(rest, next_offset, aborted, done)
+        limits = Limits(self.end, self.rewritten_bytes, self.most_bytes, self.max_message_bytes, BATCH_COST)
+        keep = not self.overwrites or self.codec is not None
+        at: int | None = 0
+        rest, next_offset = block, 0
+        while at is not None:
+            rest = rest[at:]
+            if self._sends_all:
+                at, next_offset = take_plain(rest, limits, aborted, done, self.arena, next_offset, keep=keep)
+                rest = rest[at:]
+            reached, epoch, began = done.next_upstream, done.leader_epoch, next_offset
+            at, next_offset = self._cut(rest, next_offset, aborted, done)
         if self.codec is not None:
             _recompress(done, self.codec)
-            rest, reached, next_offset, epoch = block, position, 0, -1
+            rest, reached, began, epoch = block, position, 0, -1
         if done.poison is not None:  # in a run; batches behind the poison were read too
-            done.leader_epoch = epoch_at(rest, reached, done.next_upstream, next_offset, epoch)
+            done.leader_epoch = epoch_at(rest, reached, done.next_upstream, began, epoch)
         return done
 
     def _cut(
         self, block: memoryview, next_offset: int, aborted: AbortedTransactions | None, done: Cut
-    ) -> None:
-        """Cut what needs more than `take_plain` can do."""
+    ) -> tuple[int | None, int]:
+        """Cut what needs more than `take_plain` can do, up to the end of an aborted transaction.
+
+        Returns where the rest begins, None if nothing is left to do, and the least upstream offset of its first batch.
+        """
         position, run = done.next_upstream, Run()
+        rest: int | None = None
         failure: FormatError | None = None
         try:
             for step in self._steps(block, position, aborted):
@@ -171,6 +176,7 @@ class Cutter:
                     require_possible(header, next_offset)
                     next_offset = header.next_offset
                     done.leader_epoch = header.leader_epoch
+                    hiding = aborted is not None and bool(aborted.active)
                     hidden = self._hidden(header, block, start, aborted) or self._came_back(header)
                     following = max(min(header.next_offset, self.end), position)
                     # No broker sends a batch that ends before the requested offset, but a damaged batch may claim so.
@@ -178,15 +184,20 @@ class Cutter:
                     if skipped:
                         require_crc(header, block[start : start + header.size])
                     whole = skipped or self._join(header, start, position, run, block, done)
+                    if hiding and aborted is not None and not aborted.active and self._sends_all:
+                        rest = start + header.size
                 if not whole:
-                    return
+                    return None, next_offset
                 position = following
+                if rest is not None:
+                    break
         except FormatError as error:
             failure = error
         if self._flush(run, block, done):
             done.next_upstream = position
             if failure is not None:
                 done.poison = Poison(position, failure.message, failure.code)
+        return (None if done.poison is not None else rest), next_offset
 
     def _join_small(self, small: SmallBatches, run: Run, block: memoryview, done: Cut) -> bool:
         """Add small batches to the run; return False if an earlier run met poison."""
@@ -217,7 +228,9 @@ class Cutter:
         self, block: memoryview, position: int, aborted: AbortedTransactions | None
     ) -> Iterator[SmallBatches | tuple[BatchHeader, int]]:
         """Walk the block: yield small batches worth merging many at once, and the others one by one."""
-        begins, at = starts(block) if many_small(block) else ([], 0)
+        # What an aborted transaction leaves is soon taken by the kernel again: nothing is gone through until then.
+        soon = LIBRARY is not None and self._sends_all and is_hiding(aborted)
+        begins, at = starts(block) if not soon and many_small(block) else ([], 0)
         if begins:
             heads = headers(block, begins)
             small = self._small(heads, position, hiding=is_hiding(aborted))

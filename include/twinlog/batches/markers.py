@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Final
 
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.record import read_records
+
+EVER: Final = 1 << 62
+"""An offset beyond all others."""
 
 
 @dataclass(slots=True)
@@ -19,6 +23,13 @@ class AbortedTransactions:
 
     pending: list[tuple[int, int]]
     active: set[int] = field(default_factory=set)
+
+    @property
+    def clear_until(self) -> int:
+        """Return the upstream offset below which nothing more is hidden; -1 while a transaction's batches are."""
+        if self.active:
+            return -1
+        return self.pending[-1][1] if self.pending else EVER
 
     @classmethod
     def of(cls, reported: Collection[tuple[int, int]]) -> AbortedTransactions:

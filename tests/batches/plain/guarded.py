@@ -92,7 +92,8 @@ def main(seed: int, blocks: int) -> None:
             into = chance.choice([target.last, target.first])(room)
             taken += call.merge_plain(LIBRARY, raw, into, 0, 0, limits).read
             assert raw == block
-            taken += call.merge_plain(LIBRARY, raw, raw, 0, 0, limits).read
+            stop = chance.choice([call.EVER, call.EVER, 1, 9])
+            taken += call.merge_plain(LIBRARY, raw, raw, 0, 0, limits, stop).read
     sys.stdout.write(f"{blocks} {taken}\n")
 
 

@@ -180,3 +180,15 @@ def test_a_record_that_may_not_fit_is_left_to_python(size: int, taken: bool) -> 
     block = bytearray(first + encode([Rec(bytes(size))], base_offset=1))
     merged = merge(block, bytearray(2 << 20))
     assert merged.read == (len(block) if taken else len(first))
+
+
+@given(blocks(), st.integers(0, 30))
+def test_no_batch_that_reaches_beyond_the_stop_is_read(batches: list[bytearray], stop: int) -> None:
+    """And all below it are, as if nothing followed."""
+    block = b"".join(batches)
+    below = [it for it, _ in walk_headers(memoryview(block)) if it.next_offset <= stop]
+    raw, into = bytearray(block), bytearray(2 * len(block) + 1_000)
+    limits = Limits(EVER, 8_000, 1 << 20, 1 << 20, batch_cost=1e9)
+    stopped = merge_plain(LIBRARY, memoryview(raw), memoryview(into), 0, 0, limits, stop)
+    assert stopped.read == sum(it.size for it in below)
+    agree(stopped, block, 0, EVER)

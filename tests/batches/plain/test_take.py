@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from test_cutter import patch
+from test_cutter import control, patch
 
 from batches import Rec, decode, encode
 from twinlog.batches.build import Arena
 from twinlog.batches.codec import ZSTD
 from twinlog.batches.cutter import Cutter
-from twinlog.batches.header import LOG_APPEND_TIME
+from twinlog.batches.header import LOG_APPEND_TIME, TRANSACTIONAL
+from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.merge import BATCH_COST
 from twinlog.batches.outgoing import Cut
 from twinlog.batches.plain.call import Limits
@@ -79,3 +80,19 @@ def test_the_epoch_before_a_bad_batch_is_known(codec: int | None, overwrites: bo
     cut = cutter.cut(memoryview(bytearray(b"".join([*good, bad]))), 0, None)
     assert cut.poison is not None
     assert (6, 6, 8) == (cut.poison.offset, cut.next_upstream, cut.leader_epoch)
+
+
+def test_small_batches_are_merged_around_an_aborted_transaction() -> None:
+    """Before it and, as soon as its marker was read, behind it: by the kernel, where there is one."""
+    block, offset = bytearray(), 0
+    for producer in (1, 1, 2, 1, 1):
+        batch = encode(SMALL, base_offset=offset)
+        block += patch(patch(batch, 43, ">q", producer), 21, ">h", TRANSACTIONAL)
+        offset += 3
+        if producer == 2:
+            block += control(offset, 2, commit=False)
+            offset += 1
+    aborted = AbortedTransactions.of([(2, 6)])
+    cut = Cutter(1 << 40, 1 << 20, overwrites=True).cut(memoryview(block), 0, aborted)
+    assert [[(0, 6)], [(10, 6)]] == [[*it.stretches] for it in cut.outgoing]
+    assert (16, None) == (cut.next_upstream, cut.poison)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from twinlog.batches.codec import NONE
+from twinlog.batches.markers import EVER
 from twinlog.batches.merge import COST
 from twinlog.batches.outgoing import Outgoing, Stretches
 
@@ -28,7 +29,10 @@ class Call(ctypes.Structure):
 
     _fields_ = (
         ("block", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("block_size", "position", "next_offset", "end", "limit")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("block_size", "position", "next_offset", "end", "stop", "limit")
+        ),
         *((name, ctypes.c_int64) for name in ("most_bytes", "max_message_bytes")),
         *((name, ctypes.c_double) for name in ("batch_cost", "record_cost", "byte_cost")),
         ("out", ctypes.c_void_p),
@@ -77,11 +81,18 @@ class Merged:
 
 
 def merge_plain(
-    library: Any, block: memoryview, into: memoryview, position: int, next_offset: int, limits: Limits
+    library: Any,
+    block: memoryview,
+    into: memoryview,
+    position: int,
+    next_offset: int,
+    limits: Limits,
+    stop: int = EVER,
 ) -> Merged:
     """Merge small batches from the beginning of `block` into `into`, which may be `block` itself.
 
-    `position` is the upstream offset that the copy has reached; no batch may begin below `next_offset`.
+    `position` is the upstream offset that the copy has reached; no batch may begin below `next_offset`, and none is
+    taken that reaches beyond `stop`.
     """
     batches = np.empty((_MOST_BATCHES, 2), np.int64)
     stretches = np.empty((_MOST_STRETCHES, 2), np.int64)
@@ -92,6 +103,7 @@ def merge_plain(
         position=position,
         next_offset=next_offset,
         end=limits.end,
+        stop=stop,
         limit=limits.rewritten_bytes,
         most_bytes=limits.most_bytes,
         max_message_bytes=limits.max_message_bytes,

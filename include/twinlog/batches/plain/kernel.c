@@ -270,6 +270,7 @@ typedef struct {
     i64 position;    /* the upstream offset that the copy has reached; also a result */
     i64 next_offset; /* the least upstream offset at which the next batch can begin; also a result */
     i64 end;         /* the end of the range */
+    i64 stop;        /* no batch is taken that reaches beyond: it may belong to an aborted transaction */
     i64 limit;       /* the most bytes of records in a merged batch */
     i64 most_bytes, max_message_bytes; /* the largest batch of several records, and of one */
     double batch_cost, record_cost, byte_cost; /* what a batch costs, and what it costs to merge it (merge.py) */
@@ -431,7 +432,7 @@ EXPORT void twinlog_merge(Call *call) {
         i64 next = header->base + header->last_delta + 1;
         batch.at = call->block + call->read;
         batch.position = call->position;
-        if (header->base >= call->end || header->base < call->next_offset) break;
+        if (header->base >= call->end || header->base < call->next_offset || next > call->stop) break;
         if (header->attributes & ~(u32)(LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON)) break;
         int left_out = header->attributes & CONTROL || !header->count || next <= call->position;
         int clean = !left_out && is_clean(call, header);

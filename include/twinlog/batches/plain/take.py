@@ -15,7 +15,7 @@ from twinlog.batches.header import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from twinlog.batches.markers import AbortedTransactions
+from twinlog.batches.markers import EVER, AbortedTransactions
 from twinlog.batches.merge import merge_cost
 from twinlog.batches.outgoing import Cut, Outgoing, Stretches
 from twinlog.batches.plain.call import Limits, Merged, merge_plain
@@ -34,21 +34,21 @@ def take_plain(
     aborted: AbortedTransactions | None,
     done: Cut,
     arena: Arena,
+    next_offset: int = 0,
     *,
     keep: bool,
 ) -> tuple[int, int]:
     """Add what is plain at the beginning of `block` to `done`.
 
-    Returns where the rest begins, and the least upstream offset at which its first batch can begin.  Small batches
-    are merged where they lie in the block, unless it has to be kept.
+    Returns where the rest begins, and the least upstream offset at which its first batch can begin; `next_offset` is
+    that of the block.  Small batches are merged where they lie in the block, unless it has to be kept.
     """
-    at = next_offset = 0
-    hiding = is_hiding(aborted)
+    at, stop = 0, EVER if aborted is None else aborted.clear_until
     while True:
-        passed = pass_on(block[at:], limits, aborted, done)
+        passed = pass_on(block[at:], limits, stop, done)
         if passed:
             at, next_offset = at + passed, done.next_upstream
-        if LIBRARY is None or hiding or len(block) - at < HEADER_BYTES:
+        if LIBRARY is None or stop <= done.next_upstream or len(block) - at < HEADER_BYTES:
             return at, next_offset
         first = BatchHeader.read(block, at)
         if first.codec or at + first.size > len(block):
@@ -56,7 +56,7 @@ def take_plain(
         begun = at
         in_place = not keep and not block.readonly and _shrinks(first)
         while True:
-            merged = _merge(block[at:], limits, done, arena, next_offset, in_place=in_place)
+            merged = _merge(block[at:], limits, stop, done, arena, next_offset, in_place=in_place)
             at, next_offset = at + merged.read, merged.next_offset
             if not merged.no_room or not (merged.read or in_place):
                 break
@@ -76,11 +76,18 @@ def _shrinks(header: BatchHeader) -> bool:
 
 
 def _merge(
-    block: memoryview, limits: Limits, done: Cut, arena: Arena, next_offset: int, *, in_place: bool
+    block: memoryview,
+    limits: Limits,
+    stop: int,
+    done: Cut,
+    arena: Arena,
+    next_offset: int,
+    *,
+    in_place: bool,
 ) -> Merged:
     """Merge the small batches at the beginning of `block`."""
     into = block if in_place else arena.allocate(min(len(block) + HEADER_BYTES, _CHUNK))
-    merged = merge_plain(LIBRARY, block, into, done.next_upstream, next_offset, limits)
+    merged = merge_plain(LIBRARY, block, into, done.next_upstream, next_offset, limits, stop)
     if not in_place:
         arena.give_back(len(into) - merged.written)
     if merged.read:
@@ -97,20 +104,21 @@ def as_it_is(block: memoryview, start: int, header: BatchHeader) -> Outgoing:
     return Outgoing(block[start : start + header.size], header, stretch)
 
 
-def pass_on(block: memoryview, limits: Limits, aborted: AbortedTransactions | None, done: Cut) -> int:
+def pass_on(block: memoryview, limits: Limits, stop: int, done: Cut) -> int:
     """Add batches to `done`, up to the first that cannot plainly be sent unchanged; return where that batch begins.
 
     A batch is plain if it is whole, magic 2, dense and CreateTime, lies within the range and behind the batch before
-    it, is no larger than the target takes, and is not so small that merging is cheaper.  As long as any transaction is
-    aborted, it must also belong to no transaction.  All other batches are left to `twinlog.batches.cutter`.
+    it, is no larger than the target takes, and is not so small that merging is cheaper.  One that belongs to a
+    transaction must also lie below `stop`, from where on some are aborted.  All other batches are left to
+    `twinlog.batches.cutter`.
     """
     at, last, position = 0, len(block) - HEADER_BYTES, done.next_upstream
-    foreign = ~(CODEC_MASK | (0 if is_hiding(aborted) else TRANSACTIONAL))
     send, unpack = done.outgoing.append, HEADER.unpack_from
     while at <= last:
         header = BatchHeader._make(unpack(block, at))
         base, size, count = header.base_offset, header.batch_length + LOG_OVERHEAD, header.record_count
         whole = HEADER_BYTES <= size <= limits.most_bytes and at + size <= len(block)
+        foreign = ~(CODEC_MASK | TRANSACTIONAL) if base + count <= stop else ~CODEC_MASK
         plain = header.magic == MAGIC_2 and not header.attributes & foreign
         dense = 0 < count == header.last_offset_delta + 1
         within = base >= position and base + count <= limits.end
