@@ -15,28 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from lab import Seen, create_topic, produce, read, with_copies
+from spark_job import JOB, SCRIPTS, equal, prepared
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
-
-JOB = Path(__file__).resolve().parents[2] / "jobs" / "run_step.py"
-SCRIPTS = Path(sys.executable).parent
-RECORDS = [Seen(b"%d" % n, b"v" * 50, 1_700_000_000_000 + n, (("h", b"1"),)) for n in range(3000)]
-
-
-def prepared(tmp_path: Path, cluster_a: Any, cluster_b: Any, topic: str) -> Path:
-    """A configuration, its topics made, records waiting in two partitions."""
-    create_topic(cluster_a, topic, 2)
-    for partition in (0, 1):
-        produce(cluster_a, topic, RECORDS, partition, compression_type="zstd")
-    config, _ = with_copies(
-        tmp_path,
-        cluster_a,
-        cluster_b,
-        [topic],
-    )
-    return config
 
 
 def last_line(command: list[str]) -> dict[str, Any]:
@@ -45,11 +26,6 @@ def last_line(command: list[str]) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return dict(json.loads(done.stdout.strip().splitlines()[-1])["twinlog"])
-
-
-def equal(cluster_a: Any, cluster_b: Any, topic: str) -> bool:
-    """Both partitions, record by record."""
-    return all(read(cluster_b, f"A.{topic}", n) == RECORDS == read(cluster_a, topic, n) for n in (0, 1))
 
 
 def submit(config: Path, master: str) -> dict[str, Any]:

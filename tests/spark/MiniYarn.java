@@ -1,0 +1,36 @@
+import java.io.FileOutputStream;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.MiniYARNCluster;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler;
+
+/** A ResourceManager and two NodeManagers in one process: writes yarn-site.xml into a folder, ends with its input. */
+public class MiniYarn {
+    public static void main(String[] arguments) throws Exception {
+        YarnConfiguration configuration = new YarnConfiguration();
+        configuration.set(YarnConfiguration.RM_SCHEDULER, FifoScheduler.class.getName());
+        configuration.setInt("yarn.scheduler.minimum-allocation-mb", 128);
+        configuration.setInt("yarn.nodemanager.resource.memory-mb", 4096);
+        configuration.setInt("yarn.nodemanager.resource.cpu-vcores", 8);
+        configuration.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
+        configuration.setBoolean("yarn.nodemanager.pmem-check-enabled", false);
+        configuration.setBoolean("yarn.nodemanager.disk-health-checker.enable", false);
+        configuration.set("yarn.nodemanager.env-whitelist", "JAVA_HOME");
+        MiniYARNCluster cluster = new MiniYARNCluster("yarn", 2, 1, 1);
+        cluster.init(configuration);
+        cluster.start();
+        if (!cluster.waitForNodeManagersToConnect(60_000)) {
+            throw new IllegalStateException("the NodeManagers did not come up");
+        }
+        Path whole = Path.of(arguments[0], "yarn-site.xml"), part = Path.of(arguments[0], "part");
+        try (OutputStream out = new FileOutputStream(part.toFile())) {
+            cluster.getConfig().writeXml(out);
+        }
+        Files.move(part, whole);
+        System.in.read();
+        cluster.stop();
+        System.exit(0);
+    }
+}
