@@ -87,7 +87,10 @@ class ClassArchive:
 
     def _made_with(self) -> dict[str, object]:
         """Return what tells this Java and these jars from later ones: files, sizes, times (ns).  Raises OSError."""
-        jars = [(it.name, it.stat().st_size, it.stat().st_mtime_ns) for it in sorted(self.jars.glob("*.jar"))]
+        jars = [
+            (path.name, path.stat().st_size, path.stat().st_mtime_ns)
+            for path in sorted(self.jars.glob("*.jar"))
+        ]
         java = self.java.resolve().stat()
         return {
             "java": [java.st_size, java.st_mtime_ns],

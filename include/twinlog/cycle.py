@@ -79,8 +79,14 @@ def not_synced(synced: SyncTopicsResult) -> Iterator[PartitionIssue]:
 
 def not_copied(stopped: Iterable[StoppedPartition], copied: CopyResult | None) -> Iterator[PartitionIssue]:
     """Return the partitions that were not copied; what ended the copy as a whole is told once."""
-    for it in stopped:
-        yield PartitionIssue(it.code, it.topic, it.message, it.hint, it.partition)
+    for stopped_partition in stopped:
+        yield PartitionIssue(
+            stopped_partition.code,
+            stopped_partition.topic,
+            stopped_partition.message,
+            stopped_partition.hint,
+            stopped_partition.partition,
+        )
     if copied is None:
         return
     carried = False
@@ -183,7 +189,7 @@ def run_groups(
     board.tell("groups", samples.of_groups(result.groups, result.states, result.latency_ms))
     if result.untold:
         warn(result.untold)
-    lines = [f"group {it.group} on {it.topic}-{it.partition}: {it.text}" for it in result.wrongly]
+    lines = [f"group {row.group} on {row.topic}-{row.partition}: {row.text}" for row in result.wrongly]
     for line in first_few(lines, SHOWN, "and {} positions more; see `twinlog groups`"):
         warn(line)
     states = Counter(row.state.value for row in result.rows)

@@ -48,7 +48,7 @@ CHOSEN, CHOSEN_SOURCE, CHOSEN_TARGET = (
 
 def flow(flows: Sequence[FlowSettings]) -> Param:
     """Return the field for one of these flows; if there are several, a person has to choose."""
-    names = [it.name for it in flows]
+    names = [settings.name for settings in flows]
     only = {"default": names[0]} if len(names) == 1 else {}
     return Param(**only, type="string", enum=names, title="Flow", description="What this run is about.")
 

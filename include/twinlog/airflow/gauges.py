@@ -20,10 +20,10 @@ def send(flow: FlowSettings, samples: Iterable[Sample]) -> None:
 
     The flow's name and the labels are part of the gauge's name, because plain StatsD drops tags.
     """
-    for it in samples:
-        if it.value is not None and not it.topic:
-            words = ("twinlog", flow.name.replace("->", "__"), it.metric.name, *it.labels)
-            Stats.gauge(".".join(words), it.value)
+    for sample in samples:
+        if sample.value is not None and not sample.topic:
+            words = ("twinlog", flow.name.replace("->", "__"), sample.metric.name, *sample.labels)
+            Stats.gauge(".".join(words), sample.value)
 
 
 def of_gate(flow: FlowSettings, result: GateResult) -> Iterator[Sample]:
@@ -31,4 +31,6 @@ def of_gate(flow: FlowSettings, result: GateResult) -> Iterator[Sample]:
     yield metrics.GATE_READY.of(int(result.ready))
     yield metrics.GATE_BLOCKING_CHECKS.of(len(result.blocking))
     strictest = min((tier.rpo_seconds for tier in flow.tiers), default=0)
-    yield metrics.GATE_AT_RISK_SECONDS.of(greatest((it.seconds for it in result.topics), within=strictest))
+    yield metrics.GATE_AT_RISK_SECONDS.of(
+        greatest((topic.seconds for topic in result.topics), within=strictest)
+    )

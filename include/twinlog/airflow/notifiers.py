@@ -94,7 +94,7 @@ def body_of(troubles: tuple[Trouble, ...]) -> list[str]:
     """Return a line for each trouble, with what to do.  Pure."""
     if not troubles:
         return ["Both clusters and the ledger were read just now, and tell of nothing that is wrong."]
-    lines = [f"{it.what}" + (f" -> {it.todo}" if it.todo else "") for it in troubles]
+    lines = [f"{trouble.what}" + (f" -> {trouble.todo}" if trouble.todo else "") for trouble in troubles]
     return [f"- {line}" for line in first_few(lines, MOST_TROUBLES)]
 
 

@@ -216,7 +216,7 @@ def _unfinished(
 ) -> TerminalError | TransientError | None:
     """Return the error of a procedure that a step has ended, or that did not get `there`."""
     steps = (it for it in outcome["steps"] if it["state"] in {"waiting", "failed"})
-    stopped = next((f"{it['name']}: {it['message']}" for it in steps), "")
+    stopped = next((f"{step['name']}: {step['message']}" for step in steps), "")
     if there and not stopped:
         return None
     kind = TransientError if outcome["transient"] else TerminalError

@@ -76,22 +76,24 @@ def run(
     decided = plan(flow, state, request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
-    scopes = grouped((it.life, it) for answer in answers for it in answer.scopes)
-    reports = {it.life: scopes.get(it.life, []) for it in decided.partitions}
-    found = {it.life: gathered(it, reports[it.life]) for it in decided.partitions}
+    scopes = grouped((scope.life, scope) for answer in answers for scope in answer.scopes)
+    reports = {partition.life: scopes.get(partition.life, []) for partition in decided.partitions}
+    found = {partition.life: gathered(partition, reports[partition.life]) for partition in decided.partitions}
     newer = Maps[OffsetMap]({}, {})
-    if any(DifferenceKind.EXTRA in it.counts for it in found.values()):
+    if any(DifferenceKind.EXTRA in comparison.counts for comparison in found.values()):
         time.sleep(SETTLE_SECONDS)
         newer = read_maps(flow, clusters.target)
         writers = read_other_writers(flow, clusters, discovery)
         if not writers.shared <= state.sharing.shared:  # a reverse flow has begun: clients write there
             return run(flow, clusters, runner, request)
         found = {
-            it.life: in_flight(it, found[it.life], _known(newer, it.life), writers.others)
-            for it in decided.partitions
+            partition.life: in_flight(
+                partition, found[partition.life], _known(newer, partition.life), writers.others
+            )
+            for partition in decided.partitions
         }
     audits = _remember(flow, clusters, decided, found, reports, newer, at_ms)
-    cpu_seconds = sum(it.cpu_seconds for it in answers)
+    cpu_seconds = sum(answer.cpu_seconds for answer in answers)
     seconds = time.monotonic() - began, cpu_seconds
     return _result(flow, request, decided, found, audits, reports, at_ms, *seconds)
 
@@ -99,9 +101,15 @@ def run(
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
     """Spread the partitions over at most `slots` lanes, the largest first, so that all end at about the same time."""
     sizes = [
-        (sum(it.offset_map.records_between(spec.scope.start, spec.scope.end) for spec in it.specs), it)
-        for it in decided.partitions
-        if it.specs
+        (
+            sum(
+                partition_plan.offset_map.records_between(spec.scope.start, spec.scope.end)
+                for spec in partition_plan.specs
+            ),
+            partition_plan,
+        )
+        for partition_plan in decided.partitions
+        if partition_plan.specs
     ]
     bins: list[tuple[int, list[AuditSpec]]] = [(0, []) for _ in range(max(1, min(slots, len(sizes))))]
     for size, partition in sorted(sizes, key=lambda item: (-item[0], item[1].life)):
@@ -130,8 +138,8 @@ def _state(snapshot: FlowSnapshot) -> AuditState:
     meanwhile must not look lost.
     """
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
-    names = [it.topic for it in discovery.topics]
-    remote = {it.remote_topic: it.topic for it in discovery.topics if it.remote is not None}
+    names = [topic.topic for topic in discovery.topics]
+    remote = {topic.remote_topic: topic.topic for topic in discovery.topics if topic.remote is not None}
     shrinking = compacted(clusters.source, names)
     shrinking |= {remote[name] for name in compacted(clusters.target, remote)}
     ledger = read_ledger(flow, clusters.target)
@@ -166,9 +174,16 @@ def _remember(
     at_ms: int,
 ) -> Mapping[SourceIncarnation, PartitionAudit]:
     """Write what was proved into the ledger; a partition whose audit was not finished keeps its earlier entry."""
-    whole = [it for it in decided.partitions if it.claims and unfinished(it, reports[it.life]) is None]
+    whole = [
+        partition
+        for partition in decided.partitions
+        if partition.claims and unfinished(partition, reports[partition.life]) is None
+    ]
     audits = {
-        it.life: remembered(it, found[it.life], judged_to(it, _known(newer, it.life)), at_ms) for it in whole
+        partition.life: remembered(
+            partition, found[partition.life], judged_to(partition, _known(newer, partition.life)), at_ms
+        )
+        for partition in whole
     }
     write_ledger(flow, clusters.target, audits.values())
     return audits
@@ -185,10 +200,20 @@ def _result(
     seconds: float,
     cpu_seconds: float,
 ) -> AuditResult:
-    rows = tuple(partition_row(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions)
-    covered = [coverage_of(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
+    rows = tuple(
+        partition_row(partition, found[partition.life], audits.get(partition.life), at_ms)
+        for partition in decided.partitions
+    )
+    covered = [
+        coverage_of(partition, found[partition.life], audits.get(partition.life), at_ms)
+        for partition in decided.partitions
+    ]
     whole = total(covered)
-    troubles = [trouble for it in decided.partitions if (trouble := unfinished(it, reports[it.life]))]
+    troubles = [
+        trouble
+        for partition in decided.partitions
+        if (trouble := unfinished(partition, reports[partition.life]))
+    ]
     problems = (*decided.problems, *troubles)
     difference_count = sum(row.differences for row in rows)
     compared = sum(row.compared for row in rows)
@@ -203,7 +228,11 @@ def _result(
         records=sum(row.records for row in rows),
         coverage=total(without_heartbeats(flow, covered)).share,
         difference_count=difference_count,
-        differences=tuple(one for it in decided.partitions for one in differences_of(it, found[it.life])),
+        differences=tuple(
+            one
+            for partition in decided.partitions
+            for one in differences_of(partition, found[partition.life])
+        ),
         partitions=rows,
         problems=problems,
         at_ms=at_ms,

@@ -149,7 +149,7 @@ class Coverage:
 
     def _because(self, reasons: Iterable[str]) -> int:
         wanted = frozenset(reasons)
-        return sum(it.records for it in self.unproved if it.reason in wanted)
+        return sum(count.records for count in self.unproved if count.reason in wanted)
 
 
 def coverage(
@@ -165,7 +165,7 @@ def coverage(
     was recreated since does not count.  Without them that is not checked.  `log_starts` are where the copies begin now,
     by source partition: what an audit has proved of records in front of them is no part of the copy any more.
     """
-    audits = {it.life: it for it in ledger.audits}
+    audits = {partition_audit.life: partition_audit for partition_audit in ledger.audits}
     found = []
     for life in sorted([*maps, *maps.broken], key=lambda it: it.topic_partition):
         newest = ledger.incarnations.get(life.topic)
@@ -185,7 +185,7 @@ def coverage(
 
 def _strangers(named: Iterable[FoundDifference]) -> int:
     """Count the records among differences that are no copies."""
-    return sum(it.upstream_offset is None for it in named)
+    return sum(difference.upstream_offset is None for difference in named)
 
 
 def partition_coverage(
@@ -214,16 +214,16 @@ def left_target(
     known = tuple(spans)
     if gone_to <= offset_map.first_upstream:
         return known
-    early = [it for it in known if it.reason is Unproved.DELETED_EARLY]
+    early = [span for span in known if span.reason is Unproved.DELETED_EARLY]
     kept = [
-        replace(it, start=gone_to, records=min(it.records, _room(offset_map, gone_to, it)))
-        if it.start < gone_to
-        else it
-        for it in known
-        if it.end > gone_to and it.reason is not Unproved.DELETED_EARLY
+        replace(span, start=gone_to, records=min(span.records, _room(offset_map, gone_to, span)))
+        if span.start < gone_to
+        else span
+        for span in known
+        if span.end > gone_to and span.reason is not Unproved.DELETED_EARLY
     ]
     expired = offset_map.records_between(offset_map.first_upstream, gone_to) - sum(
-        _mapped(offset_map, it) for it in early
+        _mapped(offset_map, span) for span in early
     )
     if expired <= 0:
         return (*early, *kept)
@@ -295,15 +295,15 @@ def by_topic(partitions: Iterable[PartitionCoverage]) -> Mapping[str, Sequence[P
 def total(partitions: Iterable[PartitionCoverage]) -> Coverage:
     """Add up partitions: of a topic, or of a flow."""
     known = list(partitions)
-    audited = [it for it in known if it.records]
-    times = [it.at_ms for it in audited if it.at_ms is not None]
+    audited = [partition for partition in known if partition.records]
+    times = [partition.at_ms for partition in audited if partition.at_ms is not None]
     whole = len(times) == len(audited)
     return Coverage(
-        records=sum(it.records for it in known),
-        proved=sum(it.proved for it in known),
-        differences=sum(it.differences for it in known),
+        records=sum(partition.records for partition in known),
+        proved=sum(partition.proved for partition in known),
+        differences=sum(partition.differences for partition in known),
         at_ms=min(times, default=None) if whole else None,
         newest_ms=max(times, default=None) if whole else None,
-        unproved=added(it.unproved for it in known),
-        differing=sum(it.differing for it in known),
+        unproved=added(partition.unproved for partition in known),
+        differing=sum(partition.differing for partition in known),
     )

@@ -58,7 +58,7 @@ def bounds_of(
     """Return what the ledger knows of a partition; `copied_to` belongs to the incarnation that is copied now."""
     current = ledger.incarnations.get(life.topic)
     ours = current is None or current.topic_id == life.topic_id
-    known = tuple((it.start, it.end) for it in ledger.map_holes if it.life == life)
+    known = tuple((hole.start, hole.end) for hole in ledger.map_holes if hole.life == life)
     return CopyBounds(_begins(ledger, life), copied_to if ours else None, log_start, log_end, known)
 
 

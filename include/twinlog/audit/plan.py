@@ -98,10 +98,21 @@ def plan(flow: FlowSettings, state: AuditState, request: AuditRequest) -> AuditP
             partitions += (_partition(copy) for copy in copies if copy is not None)
             for partition in topic.partitions:
                 problems += _lost_without_records(topic, partition, state)
-    for it in partitions:
-        problems += map_lost(it.life.topic, f"{it.remote_topic}-{it.life.partition}", it.lost)
-        if (early := state.early.get(it.life.topic_partition)) is not None:
-            problems.append(issue_of(it.life.topic, it.remote_topic, it.life.topic_partition, early))
+    for partition_plan in partitions:
+        problems += map_lost(
+            partition_plan.life.topic,
+            f"{partition_plan.remote_topic}-{partition_plan.life.partition}",
+            partition_plan.lost,
+        )
+        if (early := state.early.get(partition_plan.life.topic_partition)) is not None:
+            problems.append(
+                issue_of(
+                    partition_plan.life.topic,
+                    partition_plan.remote_topic,
+                    partition_plan.life.topic_partition,
+                    early,
+                )
+            )
     if not any(it.held or not it.offset_map.records for it in partitions) and not problems:
         message = f"no record of {flow.name} was copied yet, or nothing of it is left on {flow.target.alias}"
         problems.append(Issue(NOTHING_COPIED, "", message, "run a cycle first"))
@@ -167,8 +178,8 @@ def _partition(copy: _Copy) -> PartitionPlan:
         offset_map,
         start=before.start if before else offset_map.first_upstream,
         end=end,
-        downstream_end=max((it.downstream_end for it in scopes), default=reached),
-        specs=tuple(_spec(copy, it) for it in scopes),
+        downstream_end=max((scope.downstream_end for scope in scopes), default=reached),
+        specs=tuple(_spec(copy, scope) for scope in scopes),
         unproved=tuple(unproved),
         before=before,
         claims=copy.claims,
@@ -193,18 +204,20 @@ def _unprovable(
     copy: _Copy, lost: Sequence[LostStretch], before: PartitionAudit | None
 ) -> Iterator[UnprovedSpan]:
     """Yield what is known in advance to be unprovable, whatever the copy's retention has taken of it."""
-    yield from (UnprovedSpan(it.start, it.end, it.records, Unproved.MAP_LOST) for it in lost)
+    yield from (
+        UnprovedSpan(stretch.start, stretch.end, stretch.records, Unproved.MAP_LOST) for stretch in lost
+    )
     if copy.claims and (early := copy.state.early.get(copy.life.topic_partition)) is not None:
         yield UnprovedSpan(early.start, early.end, early.records, Unproved.DELETED_EARLY)
-    if before is None and not any(it.end == copy.offset_map.first_upstream for it in lost):
+    if before is None and not any(stretch.end == copy.offset_map.first_upstream for stretch in lost):
         yield from _before_the_map(copy)
 
 
 def _kept(before: PartitionAudit, offset_map: OffsetMap, gone_to: int) -> tuple[UnprovedSpan, ...]:
     """Return what earlier audits could not prove, without what each audit finds again."""
-    kept = [it for it in before.unproved if it.reason not in _FOUND_ANEW and it.end > gone_to]
+    kept = [span for span in before.unproved if span.reason not in _FOUND_ANEW and span.end > gone_to]
     held = left_target(offset_map, kept, gone_to)
-    return tuple(it for it in held if it.reason is not Unproved.TARGET_RETENTION)
+    return tuple(span for span in held if span.reason is not Unproved.TARGET_RETENTION)
 
 
 def _lost_without_records(
@@ -221,9 +234,9 @@ def _lost_without_records(
 def _copied_through(copy: _Copy) -> int:
     """Return the upstream offset from which on all was copied through the present chain; the map's end if none was."""
     nothing = copy.offset_map.end_upstream
-    for it in of_partition(copy.state.ledger.chains, copy.life.topic, copy.life.partition):
-        if it.topic_id == copy.life.topic_id:
-            return it.since_offset if it.print == copy.chain.print else nothing
+    for through in of_partition(copy.state.ledger.chains, copy.life.topic, copy.life.partition):
+        if through.topic_id == copy.life.topic_id:
+            return through.since_offset if through.print == copy.chain.print else nothing
     return nothing if copy.chain else 0
 
 
@@ -241,7 +254,9 @@ def _earlier(copy: _Copy) -> PartitionAudit | None:
     """Return the last audit of a partition, if it was of the present copy."""
     life = copy.life
     noted = of_partition(copy.state.ledger.audits, life.topic, life.partition)
-    audit = next((it for it in noted if it.topic_id == life.topic_id), None)
+    audit = next(
+        (partition_audit for partition_audit in noted if partition_audit.topic_id == life.topic_id), None
+    )
     ours = audit is not None and audit.remote_topic_id == copy.remote_topic_id
     return audit if ours else None
 
@@ -299,21 +314,23 @@ def _scopes(
 ) -> list[Scope]:
     offset_map, life, sharing = copy.offset_map, copy.life, copy.state.sharing
     quarantined = frozenset(
-        it.offset
-        for it in of_partition(copy.state.ledger.quarantined, life.topic, life.partition)
-        if it.topic_id in {"", life.topic_id}
+        quarantine.offset
+        for quarantine in of_partition(copy.state.ledger.quarantined, life.topic, life.partition)
+        if quarantine.topic_id in {"", life.topic_id}
     )
     left_out = tuple(
-        (it.first_offset, it.last_offset + 1)
-        for it in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
-        if it.topic_id == life.topic_id and it.cause in LEFT_BY_A_PERSON
+        (gap.first_offset, gap.last_offset + 1)
+        for gap in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
+        if gap.topic_id == life.topic_id and gap.cause in LEFT_BY_A_PERSON
     )
     if copy.flow.homes is not None:  # what it has exported never came home, and never will
-        left_out += tuple((it.first, it.next_offset) for it in copy.state.ledger.tails if it.life == life)
+        left_out += tuple(
+            (tail.first, tail.next_offset) for tail in copy.state.ledger.tails if tail.life == life
+        )
     kept = (  # of a log that was cut since
-        Spans.between(it.kept_from, it.kept_end)
-        for it in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
-        if it.topic_id == life.topic_id and it.kept_from is not None and it.kept_end is not None
+        Spans.between(gap.kept_from, gap.kept_end)
+        for gap in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
+        if gap.topic_id == life.topic_id and gap.kept_from is not None and gap.kept_end is not None
     )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()
@@ -346,6 +363,6 @@ def _scopes(
             shared=shared,
             beyond=beyond,
             chain=copy.chain,
-            lost=tuple((it.start, it.end) for it in lost),
+            lost=tuple((stretch.start, stretch.end) for stretch in lost),
         )
     ]

@@ -57,11 +57,11 @@ class AuditState:
 
 def map_lost(name: str, copy: str, lost: Sequence[LostStretch]) -> Iterator[Issue]:
     """Report the copied offsets of a partition that the map has lost."""
-    for it in lost:
+    for stretch in lost:
         message = (
-            f"{name}-{copy.rpartition('-')[2]}: upstream offsets {it.start} to {it.end - 1} were copied, at most"
-            f" {it.records} records, and the offset map has lost where to: between {it.after} and {it.before}"
-            f" of {copy}"
+            f"{name}-{copy.rpartition('-')[2]}: upstream offsets {stretch.start} to {stretch.end - 1} were copied,"
+            f" at most {stretch.records} records, and the offset map has lost where to:"
+            f" between {stretch.after} and {stretch.before} of {copy}"
         )
         yield Issue(MAP_LOST, name, message, MAP_LOST_HINT)
 
@@ -82,14 +82,14 @@ def found_problems(
 def _hidden(flow: FlowSettings, state: AuditState, wanted: Collection[str] | None) -> Iterator[Issue]:
     """Report copied topics that the source has but no longer shows to this user."""
     copied = {it.topic for it in state.progress}
-    for it in state.discovery.problems:
+    for problem in state.discovery.problems:
         if (
-            it.code is ProblemCode.SOURCE_REFUSED
-            and it.topic in copied
-            and (wanted is None or it.topic in wanted)
-            and flow.why_left_out(it.topic) is None
+            problem.code is ProblemCode.SOURCE_REFUSED
+            and problem.topic in copied
+            and (wanted is None or problem.topic in wanted)
+            and flow.why_left_out(problem.topic) is None
         ):
-            yield it
+            yield problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,10 @@ def _topic_problems(topic: DiscoveredTopic, known: _Known) -> Iterator[Issue]:
         message = f"the copy {topic.remote_topic} of {name} does not exist"
         yield Issue(ProblemCode.COPY_DELETED, name, message, "it must be copied anew")
     yield from (
-        it
-        for it in against
-        if (it.blocking and it.code not in {ProblemCode.RECREATED, ProblemCode.COPY_DELETED})
-        or it.code is ProblemCode.PARTITION_UNAVAILABLE
+        problem
+        for problem in against
+        if (problem.blocking and problem.code not in {ProblemCode.RECREATED, ProblemCode.COPY_DELETED})
+        or problem.code is ProblemCode.PARTITION_UNAVAILABLE
     )
 
 

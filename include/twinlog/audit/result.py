@@ -113,7 +113,9 @@ class AuditResult:
 
     def without_contents(self) -> AuditResult:
         """Leave out the contents of records, for places that others may read; offsets and kinds say where to look."""
-        hidden = (dataclasses.replace(it, source=None, target=None) for it in self.differences)
+        hidden = (
+            dataclasses.replace(difference, source=None, target=None) for difference in self.differences
+        )
         return dataclasses.replace(self, differences=tuple(hidden))
 
     @property
@@ -176,13 +178,13 @@ def in_flight(
     theirs = (others or {}).get(TopicPartition(plan.remote_topic, plan.life.partition), Spans())
     known_to = plan.offset_map.end_downstream
     kept = [
-        it
-        for it in found.differences
-        if it.kind is not DifferenceKind.EXTRA
-        or it.downstream_offset is None
+        difference
+        for difference in found.differences
+        if difference.kind is not DifferenceKind.EXTRA
+        or difference.downstream_offset is None
         or not (
-            theirs.has(it.downstream_offset)
-            or (it.downstream_offset >= known_to and _knows(newer, it.downstream_offset))
+            theirs.has(difference.downstream_offset)
+            or (difference.downstream_offset >= known_to and _knows(newer, difference.downstream_offset))
         )
     ]
     taken_back = len(found.differences) - len(kept)
@@ -234,7 +236,10 @@ def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_m
 
 
 def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
-    return tuple(FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found)
+    return tuple(
+        FoundDifference(difference.kind, difference.upstream_offset, difference.downstream_offset)
+        for difference in found
+    )
 
 
 def coverage_of(
@@ -275,19 +280,19 @@ def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDiffer
     """List the differences of a partition: those found now, then those that earlier audits found before that range."""
     before, message = plan.before, "found by an earlier audit; a full one compares it again"
     earlier = [
-        Difference(it.kind, it.upstream_offset, it.downstream_offset, message)
-        for it in (before.differences if before else ())
+        Difference(difference.kind, difference.upstream_offset, difference.downstream_offset, message)
+        for difference in (before.differences if before else ())
     ]
     return [
-        AuditedDifference.of(it, plan.life.topic, plan.remote_topic, plan.life.partition, found_ms)
+        AuditedDifference.of(difference, plan.life.topic, plan.remote_topic, plan.life.partition, found_ms)
         for found_ms, some in ((0, found.differences), (before.at_ms if before else 0, earlier))
-        for it in some
+        for difference in some
     ]
 
 
 def unfinished(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Issue | None:
     """Return the problem that kept a partition from being compared to its end."""
-    failed = next((it for it in reports if it.comparison is None), None)
+    failed = next((report for report in reports if report.comparison is None), None)
     if failed is None:
         return None
     name = f"{plan.life.topic}-{plan.life.partition}"

@@ -34,7 +34,7 @@ class AuditVerdict(StrEnum):
 
 def verdict_of(differences: int, compared: int, problems: Sequence[Issue]) -> AuditVerdict:
     """Return the verdict; if several apply, the worst."""
-    codes = {it.code for it in problems}
+    codes = {problem.code for problem in problems}
     if differences or DELETED_EARLY in codes:
         return AuditVerdict.DIFFERENT
     if codes - {NOTHING_COPIED, NOTHING_COMPARED}:
@@ -69,7 +69,11 @@ def without_heartbeats(
     flow: FlowSettings, partitions: Iterable[PartitionCoverage]
 ) -> tuple[PartitionCoverage, ...]:
     """Return the partitions that count as the copy: a flow whose heartbeats are proved has proved nothing yet."""
-    return tuple(it for it in partitions if not is_known_heartbeats(flow.policy, flow.aliases, it.topic))
+    return tuple(
+        partition
+        for partition in partitions
+        if not is_known_heartbeats(flow.policy, flow.aliases, partition.topic)
+    )
 
 
 def wanted_percent(flow: FlowSettings, topic: str, otherwise: int = ALL_OF_IT) -> int:

@@ -193,7 +193,7 @@ class Columns:
     def one_by_one(self) -> Iterator[tuple[int, int, memoryview]]:
         """Yield the upstream offset, the timestamp and the rest of each record."""
         columns = (self.offsets, self.timestamps, self.starts, self.ends)
-        for offset, timestamp, start, end in zip(*(it.tolist() for it in columns), strict=True):
+        for offset, timestamp, start, end in zip(*(column.tolist() for column in columns), strict=True):
             yield offset, timestamp, self.data[start:end]
 
     def stretches(self, firsts: Int64s) -> Iterator[Stretches]:

@@ -161,7 +161,9 @@ class Done(Generic[R]):
     def of(cls, parts: Iterable[Done[R]]) -> Self:
         """Add up the outcomes of parts of the flows."""
         found = list(parts)
-        return cls(tuple(it for part in found for it in part.results), max(part.exit_code for part in found))
+        return cls(
+            tuple(result for part in found for result in part.results), max(part.exit_code for part in found)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,10 @@ class Grid:
         """
         heads = [part.rpartition(":") for part in columns.split("|")]
         fields = [field.strip() for _, _, field in heads]
-        rows = [tuple(made[it](item) if it in made else _cell(item, it) for it in fields) for item in items]
+        rows = [
+            tuple(made[field](item) if field in made else _cell(item, field) for field in fields)
+            for item in items
+        ]
         headings = (
             heading.strip() if colon else field.replace("_", " ").strip() for heading, colon, field in heads
         )
@@ -228,14 +231,20 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
 
         def tell(copy: CopyProgress) -> None:
-            for it in copy.lanes:
-                speed = f"{it.done / copy.seconds:,.0f}/s, {it.bytes / copy.seconds / 1e6:,.1f} MB/s"
-                lane = copy.flow, it.lane
+            for part in copy.lanes:
+                speed = f"{part.done / copy.seconds:,.0f}/s, {part.bytes / copy.seconds / 1e6:,.1f} MB/s"
+                lane = copy.flow, part.lane
                 if lane not in tasks:
-                    name = f"{copy.flow} lane {it.lane} ({it.partitions} partitions)"
+                    name = f"{copy.flow} lane {part.lane} ({part.partitions} partitions)"
                     tasks[lane] = progress.add_task(name, speed=speed)
-                left = it.done < it.total
-                progress.update(tasks[lane], completed=it.done, total=it.total, speed=speed, visible=left)
+                left = part.done < part.total
+                progress.update(
+                    tasks[lane],
+                    completed=part.done,
+                    total=part.total,
+                    speed=speed,
+                    visible=left,
+                )
 
         yield tell
 
@@ -259,7 +268,7 @@ def steps_grid(title: str, steps: Iterable[StepReport]) -> Grid:
 
 def notes_grid(notes: Iterable[str], title: str = "notes", heading: str = "what", empty: str = "") -> Grid:
     """Return a table of one column."""
-    return Grid(title, (heading,), [(it,) for it in notes], empty)
+    return Grid(title, (heading,), [(note,) for note in notes], empty)
 
 
 def refuse_unwritable(path: Path | None, option: str) -> None:

@@ -70,7 +70,11 @@ def standing_at(flow: FlowSettings, clusters: Clusters, groups: Groups, at_ms: i
     Checkpoints of an earlier incarnation of a topic are left out, with a note, because the map covers the present one.
     Raises UsageError if nothing is left of any of the groups.
     """
-    history = (it for it in read_checkpoint_history(flow, clusters.target) if it.at_ms <= at_ms)
+    history = (
+        checkpoint
+        for checkpoint in read_checkpoint_history(flow, clusters.target)
+        if checkpoint.at_ms <= at_ms
+    )
     note = "the last checkpoints left from before that time: groups stood there or further on"
     return _from_checkpoints(flow, clusters, _last(history, groups), groups, note)
 
@@ -124,7 +128,10 @@ def _firsts(cluster: ClusterReader, topics: Iterable[str], at_ms: int) -> tuple[
     """Return the first record at or after a time in every partition, its end if there is none."""
     partitions = all_partitions(cluster.describe_topics(topics).require().values())
     found, ends = cluster.offsets_at(partitions, at_ms).require(), cluster.offsets(partitions).require()
-    first = {it: ends[it].stable_end if (at := found[it]) is None else at for it in partitions}
+    first = {
+        partition: ends[partition].stable_end if (at := found[partition]) is None else at
+        for partition in partitions
+    }
     return tuple(Ask(*it, offset) for it, offset in first.items())
 
 
@@ -132,12 +139,14 @@ def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standi
     notes: list[str] = []
     not_replicated: set[tuple[str, str]] = set()
     names = list(groups.names)
-    for it in clusters.source.groups() if groups.pattern else ():
-        if groups.accepts(it.group) and it.group not in names:
-            if it.type.commits_offsets:
-                names.append(it.group)
+    for listing in clusters.source.groups() if groups.pattern else ():
+        if groups.accepts(listing.group) and listing.group not in names:
+            if listing.type.commits_offsets:
+                names.append(listing.group)
             else:
-                notes.append(f"{it.group} is a {it.type.value} group: it has no offsets to translate")
+                notes.append(
+                    f"{listing.group} is a {listing.type.value} group: it has no offsets to translate"
+                )
     if not names:
         raise UsageError(
             f"{flow.source.alias} has no consumer group that matches {groups.pattern!r}",
@@ -152,7 +161,7 @@ def _committed(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Standi
                 not_replicated.add((name, at.topic))
             else:
                 asks.append(Ask(at.topic, at.partition, position.offset, name))
-    known = {it.group for it in asks}
+    known = {ask.group for ask in asks}
     missing = [name for name in groups.names if name not in known]
     if missing or not known:
         others = sorted(topic for group, topic in not_replicated if group in (missing or names))
@@ -179,10 +188,10 @@ def _require_known(flow: FlowSettings, clusters: Clusters, names: Sequence[str])
 
 def _last(history: Iterable[DatedCheckpoint], groups: Groups) -> dict[tuple[str, str, int], DatedCheckpoint]:
     last: dict[tuple[str, str, int], DatedCheckpoint] = {}
-    for it in history:
-        known = it.checkpoint
+    for checkpoint in history:
+        known = checkpoint.checkpoint
         if groups.accepts(known.group):
-            last[known.group, known.topic, known.partition] = it
+            last[known.group, known.topic, known.partition] = checkpoint
     return last
 
 
@@ -212,7 +221,7 @@ def _from_checkpoints(
         else:
             text = f"{group}: its checkpoints of {source} are about the topic before it was made anew, and left out"
             left_out[text] = None
-    known = {it.group for it in asks}
+    known = {ask.group for ask in asks}
     missing = [name for name in groups.names if name not in known]
     if missing or not known:
         raise UsageError(

@@ -50,7 +50,10 @@ class OffsetDocument:
             case Form.CSV:
                 return _csv(entries)
             case Form.LIST:
-                rows = [{"topic": it.topic, "partition": it.partition, "offset": it.offset} for it in entries]
+                rows = [
+                    {"topic": entry.topic, "partition": entry.partition, "offset": entry.offset}
+                    for entry in entries
+                ]
                 return _json({"version": 1, "partitions": rows} if self.wrapped else rows)
             case Form.SPARK:
                 return _json(_spark(entries))
@@ -182,17 +185,17 @@ def _whole(value: Any) -> int | None:
 
 def _spark(entries: Sequence[Ask]) -> dict[str, dict[str, int]]:
     result: dict[str, dict[str, int]] = {}
-    for it in entries:
-        result.setdefault(it.topic, {})[str(it.partition)] = it.offset
+    for entry in entries:
+        result.setdefault(entry.topic, {})[str(entry.partition)] = entry.offset
     return result
 
 
 def _csv(entries: Sequence[Ask]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    for it in entries:
-        row = [it.topic, it.partition, it.offset]
-        writer.writerow([it.group, *row] if it.group else row)
+    for entry in entries:
+        row = [entry.topic, entry.partition, entry.offset]
+        writer.writerow([entry.group, *row] if entry.group else row)
     return out.getvalue()
 
 

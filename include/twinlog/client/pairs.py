@@ -134,7 +134,7 @@ def find_pairs(
 
     Raises ClusterUnreachable and ClusterRefused.
     """
-    names = {it: _names(flow, ledger, it.topic, back=back) for it in partitions}
+    names = {partition: _names(flow, ledger, partition.topic, back=back) for partition in partitions}
     sources = sorted({source for source, _ in names.values()} - {""})
     here = clusters.source.describe_topics(sources) if source_reachable else Answers({})
     remotes = clusters.target.describe_topics(sorted({remote for _, remote in names.values()} - {""}))
@@ -147,7 +147,7 @@ def find_pairs(
         clusters.source.offsets(all_partitions(here.found.values())).found if here.found else {},
         clusters.target.offsets(all_partitions(remotes.found.values())).found,
     )
-    return {it: known.pair(*names[it], it.partition) for it in names}
+    return {name: known.pair(*names[name], name.partition) for name in names}
 
 
 def _names(flow: FlowSettings, ledger: Ledger, topic: str, *, back: bool) -> tuple[str, str]:

@@ -108,7 +108,7 @@ class FlowTranslator:
             back=back,
             source_reachable=self.source_reachable,
         )
-        reverse = self._reverse(it for it in pairs.values() if it.target is not None)
+        reverse = self._reverse(pair for pair in pairs.values() if pair.target is not None)
         answers: dict[int, Answer] = {}
         for at, numbers in by_partition.items():
             asked = [asks[number] for number in numbers]
@@ -126,7 +126,7 @@ class FlowTranslator:
     def _in_partition(
         self, pair: Pair, asks: Sequence[Ask], reverse: _Reverse | None, *, back: bool
     ) -> list[Answer]:
-        wrong = [_against(pair, it, back=back) for it in asks]
+        wrong = [_against(pair, ask, back=back) for ask in asks]
         sound = [it.offset for it, why in zip(asks, wrong, strict=True) if why is None]
         found: Iterator[Place] = iter(())
         if sound and pair.target is not None:
@@ -257,7 +257,7 @@ class Translated:
     @property
     def unanswered(self) -> tuple[Answer, ...]:
         """Return the questions without an answer: they must not be forgotten when the others are acted upon."""
-        return tuple(it for it in self.answers if not it.answered)
+        return tuple(answer for answer in self.answers if not answer.answered)
 
     @property
     def complete(self) -> bool:

@@ -67,7 +67,7 @@ def refused_requests(
 
 def needed(flow: FlowSettings, side: str) -> Sequence[Use]:
     """Return the requests whose lack costs this flow something.  Pure."""
-    return [it for it in USES if it.side == side and it.cost.matters(flow)]
+    return [use for use in USES if use.side == side and use.cost.matters(flow)]
 
 
 def _offsets(cluster: ClusterReader, sample: Sample) -> None:

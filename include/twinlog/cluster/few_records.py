@@ -48,7 +48,11 @@ def read_few(
             block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
             for header, batch in walk_verified(block):
                 if not aborted.hides(header, batch):
-                    found = (it for it in read_records(header, batch) if position <= it.offset < ends[at])
+                    found = (
+                        record
+                        for record in read_records(header, batch)
+                        if position <= record.offset < ends[at]
+                    )
                     read[at] += [ReadRecord(it.offset, it.timestamp, *key_and_value(it)) for it in found]
                 position = max(position, header.next_offset)
         return position

@@ -145,7 +145,7 @@ class KafkaCluster:
     def read_records(
         self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-        topic_admin.describe_topics(self.session, {it.topic for it in starts}).require()
+        topic_admin.describe_topics(self.session, {start.topic for start in starts}).require()
         with self.brokers.lent() as connected:
             return read_few(connected, starts, limit, read_committed=read_committed)
 

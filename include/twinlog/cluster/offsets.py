@@ -83,7 +83,9 @@ def _ask_once(
     def send(admin: AdminClient) -> dict[TopicPartition, Any]:
         futures: dict[TopicPartition, Any] = {}
         for first in range(0, len(partitions), ASKED_AT_ONCE):
-            asked = {ClientPartition(*it): spec for it in partitions[first : first + ASKED_AT_ONCE]}
+            asked = {
+                ClientPartition(*partition): spec for partition in partitions[first : first + ASKED_AT_ONCE]
+            }
             futures |= by_partition(
                 admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_SECONDS)
             )

@@ -75,7 +75,7 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
     except (KafkaException, SystemError) as error:  # fatal: such as a broker that gives no producer id
         failures.append(_reason(error))
     if failures:
-        told = next((it for it in failures if it.code() not in _NO_REASON), failures[0])
+        told = next((failure for failure in failures if failure.code() not in _NO_REASON), failures[0])
         raise refusal(told, _asked(session, "write to", topic, "WRITE"))
     if unsent:
         raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")

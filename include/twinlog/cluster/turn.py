@@ -22,7 +22,9 @@ class KafkaTurn:
     def write(self, records: Mapping[str, Sequence[InternalRecord]]) -> None:
         """Write records as `twinlog.cluster.api.Turn` promises it."""
         entries = [
-            StateRecord(topic, it.partition, it.key, it.value) for topic in records for it in records[topic]
+            StateRecord(topic, record.partition, record.key, record.value)
+            for topic in records
+            for record in records[topic]
         ]
         with self.brokers.lent() as target:
             write_fenced(target, GrantedLane(0, self.writer), entries)

@@ -140,7 +140,9 @@ def _explained(flow: ResolvedFlow, topics: tuple[str, ...]) -> ExplainedFlow:
         for value in flow.values
     )
     settings = flow.settings
-    judged = all(it.shown != UNRESOLVED for it in flow.values if it.key in _DECIDE_ABOUT_TOPICS)
+    judged = all(
+        resolved.shown != UNRESOLVED for resolved in flow.values if resolved.key in _DECIDE_ABOUT_TOPICS
+    )
     fates = explain_topics(settings, topics) if judged and settings.enabled else ()
     return ExplainedFlow(settings.name, settings.enabled, values, fates, judged)
 

@@ -85,10 +85,10 @@ def _planned(
     claim = before if before is not None and ours else identity.claim(clock.now_ms(), by, reason)
     kept, others = _incarnations(clusters, ledger, identity.source_cluster_id)
     forgotten = gone_reverse_flows(clusters, ledger.reverse_flows)
-    moved = () if ours else [it for it in ledger.claims if it.flow != flow.name]
+    moved = () if ours else [flow_claim for flow_claim in ledger.claims if flow_claim.flow != flow.name]
     changes = [
         *((it.key(), None) for it in (*moved, *forgotten)),
-        *((it.key(), it.value()) for it in kept),
+        *((incarnation.key(), incarnation.value()) for incarnation in kept),
         *(() if ours else [(claim.key(), claim.value())]),
     ]
     result = ClaimResult(
@@ -96,9 +96,9 @@ def _planned(
         changed=bool(changes),
         claim=claim,
         before=before,
-        kept=tuple(sorted(it.topic for it in kept)),
+        kept=tuple(sorted(incarnation.topic for incarnation in kept)),
         others=others,
-        forgotten=tuple(sorted({it.ledger_topic for it in forgotten})),
+        forgotten=tuple(sorted({reverse_flow.ledger_topic for reverse_flow in forgotten})),
     )
     return result, changes
 
@@ -121,12 +121,12 @@ def _incarnations(
         for topic, incarnation in elsewhere.items()
         if topic in found and incarnation.topic_id and found[topic].topic_id == incarnation.topic_id
     ]
-    return kept, tuple(sorted(set(elsewhere) - {it.topic for it in kept}))
+    return kept, tuple(sorted(set(elsewhere) - {incarnation.topic for incarnation in kept}))
 
 
 def _owned_as(flow: FlowSettings, records: tuple[LedgerRecord, ...]) -> FlowSettings:
     """Return the flow under the owner's name, or under the name it was last written by if there is no claim."""
-    claim = next((it for it in records if isinstance(it, FlowClaim)), None)
+    claim = next((record for record in records if isinstance(record, FlowClaim)), None)
     name = claim.flow if claim is not None else written_as(records) or flow.name
     target_alias = name.partition("->")[2]
     return replace(flow, target=replace(flow.target, alias=target_alias))

@@ -133,7 +133,9 @@ def ranges_of_the_dead(specs: Iterable[LaneSpec], reports: Iterable[LaneReport])
 
     A second try writes nothing, and reports no ranges (twinlog.spark.lane_task).
     """
-    reported = {it.lane for it in reports if it.ranges or it.state is not LaneOutcome.FENCE_AGAIN}
+    reported = {
+        report.lane for report in reports if report.ranges or report.state is not LaneOutcome.FENCE_AGAIN
+    }
     for spec in specs:
         if spec.lane not in reported:
             yield from spec.ranges
@@ -189,7 +191,7 @@ def run(
         discovery = replace(discovery, topics=with_offsets_now(clusters.source, discovery.topics))
     chosen = choose(discovery, topics)
     ends = ends_at(clusters.source, chosen, until_ms)
-    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    limits = message_limits(clusters.target, [topic.remote_topic for topic in chosen])
     require_taken_over(flow, clusters, discovery)
     owned = Ownership.of(flow, clusters, run_id, flow.copy.lanes or slots)
     totals = Totals()
@@ -205,7 +207,7 @@ def run(
         resolved = resolve_behind_fence(owned, clusters, chosen, ends, limits)
         stopped = resolved.stopped
         # Partitions that failed in an earlier round would fail again.
-        ranges = [it for it in resolved.ranges if not totals.failed(it)]
+        ranges = [span for span in resolved.ranges if not totals.failed(span)]
         packed = assign(clusters.source, ranges, chosen, most=owned.lanes, configured=flow.copy.lanes)
         if not packed:
             failure = None

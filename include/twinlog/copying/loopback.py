@@ -44,7 +44,11 @@ def copied_by_others(
 
     Ledgers that cannot be read are skipped. Raises errors of the target.
     """
-    wanted = {(it.topic, it.topic_id, it.remote_topic): it.remote_topic_id for it in ranges if it.topic_id}
+    wanted = {
+        (span.topic, span.topic_id, span.remote_topic): span.remote_topic_id
+        for span in ranges
+        if span.topic_id
+    }
     since = {
         topic: incarnation.since_ms
         for topic, incarnation in read_ledger(flow, clusters.target).incarnations.items()
@@ -91,17 +95,23 @@ def with_loopback(
     Raises FormatError if the owner of a map cannot be told.
     """
     came_home = flow.homes is not None or (ledger or read_ledger(flow, clusters.target)).came_home
-    ids = {it.topic: it.topic_id for it in resolved.ranges if came_home or it.remote_topic == it.topic}
+    ids = {
+        span.topic: span.topic_id for span in resolved.ranges if came_home or span.remote_topic == span.topic
+    }
     if not ids:
         return resolved
     flows = read_reverse_states(flow, clusters, ids)
-    pairs = {_names(it) for it in resolved.ranges if it.topic in ids}
+    pairs = {_names(span) for span in resolved.ranges if span.topic in ids}
     both_ways = [way for way in flows if any(way.concerns(*names) for names in pairs)]
     taken_over = grouped(
-        ((it.topic, it.remote_topic_id, it.partition), it) for way in flows for it in way.ledger.taken_over
+        ((over.topic, over.remote_topic_id, over.partition), over)
+        for way in flows
+        for over in way.ledger.taken_over
     )
-    firsts = copied_by_others(flow, clusters, [it for it in resolved.ranges if it.remote_topic == it.topic])
-    gone = _note_reverse_flows(flow, clusters, [it for it in both_ways if it.writes_to(ids)])
+    firsts = copied_by_others(
+        flow, clusters, [span for span in resolved.ranges if span.remote_topic == span.topic]
+    )
+    gone = _note_reverse_flows(flow, clusters, [way for way in both_ways if way.writes_to(ids)])
     ranges: list[RangeSpec] = []
     stopped = list(resolved.stopped)
     for item in resolved.ranges:
@@ -110,13 +120,15 @@ def with_loopback(
             continue
         same = item.remote_topic == item.topic
         theirs = taken_over.get(item.life, []) if same else []
-        lost = gone if same else [it for it in gone if comes_home(it.ledger_topic)]
+        lost = (
+            gone if same else [reverse_flow for reverse_flow in gone if comes_home(reverse_flow.ledger_topic)]
+        )
         why = _stopped_by(flow, item, firsts.get(item.topic), lost) or uncompared(item, theirs)
         if why is not None:
             stopped.append(why)
             continue
         try:
-            writers = [it for it in flows if same or it.concerns(*_names(item))]
+            writers = [state for state in flows if same or state.concerns(*_names(item))]
             ranges.append(_with_loopback(item, writers, theirs) if same or writers else item)
         except UnreadableMap as error:
             message = f"its loopback records cannot be told: {error.message}"
@@ -133,9 +145,9 @@ def _note_reverse_flows(
 ) -> tuple[ReverseFlow, ...]:
     """Record in the ledger whose records are left out from now on; return recorded flows whose ledger is gone."""
     noted, now = read_ledger(flow, clusters.target).reverse_flows, clock.now_ms()
-    known = {it.ledger_topic_id for it in noted}
-    new = [it for it in flows if it.ledger_topic_id and it.ledger_topic_id not in known]
-    found = [ReverseFlow(it.ledger_topic, it.ledger_topic_id, now) for it in new]
+    known = {reverse_flow.ledger_topic_id for reverse_flow in noted}
+    new = [state for state in flows if state.ledger_topic_id and state.ledger_topic_id not in known]
+    found = [ReverseFlow(state.ledger_topic, state.ledger_topic_id, now) for state in new]
     change(flow, clusters.target, lambda _: Entries(found))
     return gone_reverse_flows(clusters, noted)
 
@@ -154,7 +166,7 @@ def _stopped_by(
         return StoppedPartition(item.topic, item.partition, COPIED_TWICE, message)
     if not gone:
         return None
-    names = ", ".join(sorted({it.ledger_topic for it in gone}))
+    names = ", ".join(sorted({reverse_flow.ledger_topic for reverse_flow in gone}))
     message = (
         f"{name}: the ledger of the flow from {flow.target.alias} ({names} on {flow.source.alias}) was deleted: what"
         " that flow wrote would come back as new records. When none of it is left in the log, or it may come back:"
@@ -165,8 +177,8 @@ def _stopped_by(
 
 def uncompared(item: RangeSpec, taken_over: Iterable[TakenOver]) -> StoppedPartition | None:
     """Say why a range must not be copied: it may hold records that MirrorMaker 2 copied from the target. Pure."""
-    for it in taken_over:
-        first, end = max(it.first, item.start), min(it.compared, item.end)
+    for over in taken_over:
+        first, end = max(over.first, item.start), min(over.compared, item.end)
         if first < end:
             message = (
                 f"{item.topic}-{item.partition}: offsets {first} to {end - 1} were there before the reverse flow"
@@ -188,7 +200,7 @@ def _with_loopback(
         if incarnation.topic_partition == place
         and (same or not differ(incarnation.topic_id, item.remote_topic_id))
     ]
-    compared = [(it.compared, it.end) for it in taken_over]
+    compared = [(over.compared, over.end) for over in taken_over]
     return replace(item, both_ways=not same, loopback=_spans(item, maps, compared))
 
 

@@ -65,14 +65,14 @@ def _filled(flow: FlowSettings, topic: DiscoveredTopic) -> list[tuple[TopicParti
     if flow.policy.is_heartbeats_topic(topic.topic):
         return []
     return [
-        (topic.at_source(it.partition), topic.at_target(it.partition))
-        for it in topic.partitions
-        if it.target is not None and it.target.log_start < it.target.end
+        (topic.at_source(partition.partition), topic.at_target(partition.partition))
+        for partition in topic.partitions
+        if partition.target is not None and partition.target.log_start < partition.target.end
     ]
 
 
 def _synced(flow: FlowSettings, clusters: Clusters) -> frozenset[TopicPartition]:
     try:
-        return frozenset(TopicPartition(it.topic, it.partition) for it in read_syncs(flow, clusters))
+        return frozenset(TopicPartition(sync.topic, sync.partition) for sync in read_syncs(flow, clusters))
     except ClusterRefused:
         return frozenset()

@@ -59,9 +59,9 @@ def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Ma
     The sizes serve the packing only, so a failure to read them costs a line in the log.
     """
     offsets = {
-        topic.at_source(it.partition): it.source.end - it.source.log_start
+        topic.at_source(partition.partition): partition.source.end - partition.source.log_start
         for topic in topics
-        for it in topic.partitions
+        for partition in topic.partitions
     }
     try:
         sizes = source.log_dirs().sizes
@@ -121,7 +121,7 @@ def _packed(ranges: Iterable[RangeSpec], lanes: int) -> Packed:
 
 
 def _fullest(packed: Packed) -> int:
-    return max(sum(it.weight for it in lane) for lane in packed)
+    return max(sum(span.weight for span in lane) for lane in packed)
 
 
 def assign_open(
@@ -141,13 +141,13 @@ def assign_open(
     """
     ends = readable_ends(topics, read_committed=read_committed)
     behind: Sequence[RangeSpec] = [
-        replace(it, end=max(it.start, ends.get(it.topic_partition, it.start))) for it in ranges
+        replace(span, end=max(span.start, ends.get(span.topic_partition, span.start))) for span in ranges
     ]
     lanes = configured or least
-    if configured is None and least < most and any(it.end > it.start for it in behind):
+    if configured is None and least < most and any(span.end > span.start for span in behind):
         sizes = offset_sizes(source, topics)
         behind = weighed(behind, sizes)
-        lanes = max(least, lanes_worth(sum(it.estimated_bytes for it in behind), most) if sizes else most)
+        lanes = max(least, lanes_worth(sum(span.estimated_bytes for span in behind), most) if sizes else most)
     both = zip(ranges, behind, strict=True)
     return pack(
         [
@@ -171,7 +171,7 @@ def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
 def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Mapping[TopicPartition, int]:
     """Return where the partitions of topics end for readers of that isolation level (upstream offsets)."""
     return {
-        topic.at_source(it.partition): it.source.readable_end(read_committed=read_committed)
+        topic.at_source(partition.partition): partition.source.readable_end(read_committed=read_committed)
         for topic in topics
-        for it in topic.partitions
+        for partition in topic.partitions
     }

@@ -69,7 +69,7 @@ class CopyProgress:
     @property
     def line(self) -> str:
         """The line for a log: all lanes together, and how far each of them is."""
-        lanes = ", ".join(f"lane {it.lane} {it.done * 100 // max(it.total, 1)}%" for it in self.lanes)
+        lanes = ", ".join(f"lane {lane.lane} {lane.done * 100 // max(lane.total, 1)}%" for lane in self.lanes)
         size = f", {self.bytes_per_second / 1e6:,.1f} MB/s" if self.bytes_per_second else ""
         return (
             f"{self.flow}: {self.done:,} records copied, {self.total - self.done:,} to go,"

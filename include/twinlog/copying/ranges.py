@@ -106,7 +106,7 @@ def run(
     discovery, progress = snapshot.discovery, snapshot.progress
     chosen = with_later_ends(clusters.source, choose(discovery, topics), progress)
     ends = ends_at(clusters.source, chosen, until_ms)
-    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    limits = message_limits(clusters.target, [topic.remote_topic for topic in chosen])
     resolved = resolve(flow, chosen, progress, ends, limits)
     packed = assign(clusters.source, resolved.ranges, chosen, most=ASSUMED_SLOTS, configured=flow.copy.lanes)
     return RangePlan(
@@ -116,7 +116,9 @@ def run(
         stopped=resolved.stopped,
         lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
         records=sum(item.end - item.start for item in resolved.ranges),
-        unended=tuple(f"{it.remote_topic}-{number}" for it in chosen for number in it.in_transaction),
+        unended=tuple(
+            f"{topic.remote_topic}-{number}" for topic in chosen for number in topic.in_transaction
+        ),
         undecided=tuple(undecided_ranges(flow, chosen)),
     )
 
@@ -124,10 +126,10 @@ def run(
 def undecided_ranges(flow: FlowSettings, topics: Iterable[DiscoveredTopic]) -> Iterator[UndecidedRange]:
     """List upstream offsets behind open transactions; none for a flow that copies uncommitted records. Pure."""
     for topic in topics:
-        for it in topic.partitions:
-            end = it.source.readable_end(read_committed=flow.copy.read_committed)
-            if end < it.source.end:
-                yield UndecidedRange(topic.topic, it.partition, end, it.source.end)
+        for partition in topic.partitions:
+            end = partition.source.readable_end(read_committed=flow.copy.read_committed)
+            if end < partition.source.end:
+                yield UndecidedRange(topic.topic, partition.partition, end, partition.source.end)
 
 
 def choose(discovery: Discovery, topics: Collection[str] | None) -> tuple[DiscoveredTopic, ...]:

@@ -69,20 +69,20 @@ def resolve_now(
     ledger = ledger or read_behind_fence(flow, clusters.target)
     # Addresses may lead elsewhere by now.
     require_own(flow, ledger, clusters.source.cluster_id(), clusters.target.cluster_id())
-    found = clusters.target.describe_topics(it.remote_topic for it in topics).found
+    found = clusters.target.describe_topics(topic.remote_topic for topic in topics).found
     copied = {it.topic for it in owned.progress}
     reasons = {
-        it.topic: why_not(ledger, it, found.get(it.remote_topic), flow.recovery_run)
-        or (UNBEGUN if start_of(flow, it, ledger, copied) is not None else None)
-        for it in topics
+        topic.topic: why_not(ledger, topic, found.get(topic.remote_topic), flow.recovery_run)
+        or (UNBEGUN if start_of(flow, topic, ledger, copied) is not None else None)
+        for topic in topics
     }
     stopped = tuple(
-        StoppedPartition(it.topic, partition.partition, *reason)
-        for it in topics
-        if (reason := reasons[it.topic]) is not None and reason[0] not in MEANT
-        for partition in it.partitions
+        StoppedPartition(topic.topic, partition.partition, *reason)
+        for topic in topics
+        if (reason := reasons[topic.topic]) is not None and reason[0] not in MEANT
+        for partition in topic.partitions
     )
-    standing = with_beginnings((it for it in topics if reasons[it.topic] is None), ledger)
+    standing = with_beginnings((topic for topic in topics if reasons[topic.topic] is None), ledger)
     allowed = with_later_ends(clusters.source, standing, owned.progress)
     resolved = resolve(
         flow,
@@ -92,11 +92,15 @@ def resolve_now(
         max_message_bytes,
         follow=follow,
         leader_epochs={
-            it.topic_partition: it.epoch
-            for it in ledger.leader_epochs
-            if ledger.current(it.topic, it.topic_id)
+            epoch.topic_partition: epoch.epoch
+            for epoch in ledger.leader_epochs
+            if ledger.current(epoch.topic, epoch.topic_id)
         },
-        chains={it.topic_partition: it for it in ledger.chains if ledger.current(it.topic, it.topic_id)},
+        chains={
+            chain.topic_partition: chain
+            for chain in ledger.chains
+            if ledger.current(chain.topic, chain.topic_id)
+        },
     )
     return ResolvedRanges(resolved.ranges, (*stopped, *resolved.stopped))
 
@@ -129,7 +133,7 @@ def without_lost_markers(
     Raises as `copies.without_lost_markers`, and FencedError if another driver has fenced since: records
     it copied look like a progress regression.
     """
-    if not resolved.ranges and not any(it.in_transaction for it in topics):
+    if not resolved.ranges and not any(topic.in_transaction for topic in topics):
         return resolved
     with Brokers(owned.flow.target.connection) as target:
         left = copies.without_lost_markers(owned.flow, clusters, target, resolved, topics, owned.grant)

@@ -149,7 +149,7 @@ class Totals:
         An error is over if `progress` (last copied upstream offset) has passed it, or if its range is in `well`, the
         ranges that are followed without error.
         """
-        over = {it.topic_partition for it in well}
+        over = {span.topic_partition for span in well}
         return {
             place: it.error
             for place, it in self.ranges.items()
@@ -264,12 +264,15 @@ def outcome_of(result: CopyResult, at_ms: int) -> CopyOutcome:
     """Choose what is kept of a result. Pure."""
     copied: defaultdict[str, dict[str, int]] = defaultdict(dict)
     errors: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for it in result.partitions:
-        if it.copied_records:
-            copied[it.topic][str(it.partition)] = it.copied_records
-        if it.error:
-            errors[it.topic][str(it.partition)] = it.error[:MOST_CHARACTERS]
-    stopped = tuple({**to_json(it), "message": it.message[:MOST_CHARACTERS]} for it in result.stopped)
+    for partition in result.partitions:
+        if partition.copied_records:
+            copied[partition.topic][str(partition.partition)] = partition.copied_records
+        if partition.error:
+            errors[partition.topic][str(partition.partition)] = partition.error[:MOST_CHARACTERS]
+    stopped = tuple(
+        {**to_json(stopped_partition), "message": stopped_partition.message[:MOST_CHARACTERS]}
+        for stopped_partition in result.stopped
+    )
     return CopyOutcome(result.run_id, dict(copied), dict(errors), stopped, at_ms)
 
 

@@ -40,7 +40,7 @@ def note(flow: FlowSettings, target: Cluster, run: DrillRun) -> None:
 
 def delete(target: Cluster, run: DrillRun) -> Mapping[str, TwinlogError]:
     """Delete a drill's clones; return those that the target refuses to delete.  Raises errors of the target."""
-    names = [it for it in run.clones if it.startswith(f"{run.run}-") and is_drilled(it)]
+    names = [clone for clone in run.clones if clone.startswith(f"{run.run}-") and is_drilled(clone)]
     return target.delete_groups(names).refused if names else {}
 
 
@@ -61,7 +61,7 @@ def tidy(flow: FlowSettings, target: Cluster, now_ms: int, driver: str = "") -> 
             refused = delete(target, run)
             left |= refused
             deleted += len(run.clones) - len(refused)
-            kept = tuple(it for it in run.clones if it in refused)
+            kept = tuple(clone for clone in run.clones if clone in refused)
             state = DrillState.KILLED if opened else run.state
             note(flow, target, replace(run, clones=kept, state=state))
     write_ledger(flow, target, (), _too_old(read_ledger(flow, target)))
@@ -71,4 +71,4 @@ def tidy(flow: FlowSettings, target: Cluster, now_ms: int, driver: str = "") -> 
 def _too_old(ledger: Ledger) -> tuple[DrillRun, ...]:
     """Return the drills that make room for one more; one with clones stays."""
     over = len(ledger.drills) - MOST_RUNS + 1
-    return tuple(it for it in ledger.drills[: max(0, over)] if not it.clones)
+    return tuple(drill for drill in ledger.drills[: max(0, over)] if not drill.clones)

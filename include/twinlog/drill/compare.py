@@ -118,9 +118,9 @@ class Comparison:
         """Return the record that the group would read next on the source; None if there is none now."""
         start = place.upstream_offset
         while prints := self.clusters.source.record_prints(place.topic_partition, start, FEW):
-            for it in prints:
-                if not (it.aborted and self.flow.copy.read_committed):
-                    return it
+            for fingerprint in prints:
+                if not (fingerprint.aborted and self.flow.copy.read_committed):
+                    return fingerprint
             start = prints[-1].offset + 1
         return None
 

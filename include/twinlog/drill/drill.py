@@ -105,9 +105,9 @@ class Work:
     def starts(self, group: str) -> Mapping[TopicPartition, int]:
         """Return where a group goes on, by the copy's partition."""
         return {
-            it.remote: it.downstream_offset
-            for it in self.places
-            if it.group == group and it.downstream_offset is not None
+            place.remote: place.downstream_offset
+            for place in self.places
+            if place.group == group and place.downstream_offset is not None
         }
 
     def do(self, step: Step[Work]) -> None:
@@ -184,16 +184,16 @@ def _choose(work: Work) -> Outcome:
     flow, request, began = work.flow, work.request, time.monotonic()
     work.seen = seen = view(flow, work.clusters, source_dead=request.source_dead)
     work.placed_seconds = time.monotonic() - began
-    asked = sorted({it.group for it in seen.places if request.groups.accepts(it.group)})
+    asked = sorted({place.group for place in seen.places if request.groups.accepts(place.group)})
     untold = sorted(it for it in seen.untold - {*asked} if request.groups.accepts(it))
     chosen, rest = asked[: request.most], asked[request.most :]
-    work.places = tuple(it for it in seen.places if it.group in chosen)
+    work.places = tuple(place for place in seen.places if place.group in chosen)
     work.not_drilled = (*rest, *untold)
     source = "" if seen.positions is not None else f"placed by checkpoints, as without {flow.source.alias}; "
     if not chosen:
         return done(f"{source}no group has a position to drill{_left_out(work)}")
     text = f"{source}{len(chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
-    if lost := [it for it in work.places if it.downstream_offset is None]:
+    if lost := [place for place in work.places if place.downstream_offset is None]:
         more = and_more(len(lost), form=" (and {} positions more)")
         first = f"{lost[0].group} on {lost[0].topic}-{lost[0].partition}"
         return failed(f"{text}; group {first} has no place on the target: {lost[0].text}{more}")
@@ -207,7 +207,9 @@ def _left_out(work: Work) -> str:
 
 def _place(work: Work) -> Outcome:
     starts = {
-        group: at for group in dict.fromkeys(it.group for it in work.places) if (at := work.starts(group))
+        group: at
+        for group in dict.fromkeys(place.group for place in work.places)
+        if (at := work.starts(group))
     }
     if not starts:
         return skipped("nothing to place")
@@ -233,7 +235,7 @@ def _place(work: Work) -> Outcome:
 
 def _read(work: Work) -> Outcome:
     prefix = clones.clone_of(work.run.run, "")
-    placed = [it.removeprefix(prefix) for it in work.run.clones]
+    placed = [clone.removeprefix(prefix) for clone in work.run.clones]
     if not placed:
         return skipped("no clone was placed")
     for group in placed:
@@ -256,7 +258,7 @@ def _read(work: Work) -> Outcome:
 
 def _late(work: Work) -> Iterator[str]:
     """Say which tiers missed their objective: by placing all groups, and the slowest first record of the tier."""
-    topics = {it.remote: it.topic for it in work.places}
+    topics = {place.remote: place.topic for place in work.places}
     seconds = grouped((work.flow.tier_of(topics[at]).name, first.seconds) for at, first in work.firsts)
     for tier in work.flow.tiers:
         took = work.placed_seconds + max(seconds.get(tier.name, ()), default=0.0)
@@ -268,17 +270,21 @@ def _late(work: Work) -> Iterator[str]:
 def _compare(work: Work) -> Outcome:
     if work.seen is None or not work.places:
         return skipped("no group was chosen")
-    if not work.met and not work.troubles and any(it.downstream_offset is not None for it in work.places):
+    if (
+        not work.met
+        and not work.troubles
+        and any(place.downstream_offset is not None for place in work.places)
+    ):
         return skipped("no clone has read")
     now = view(work.flow, work.clusters, work.seen.positions, source_dead=work.request.source_dead)
     comparison = Comparison(work.flow, work.clusters, work.seen, now, work.met, work.troubles)
     work.positions = tuple(map(comparison.judged, work.places))
-    by = grouped((it.found, it) for it in work.positions)
+    by = grouped((position.found, position) for position in work.positions)
     right, nothing = by.get(Found.RIGHT, []), by.get(Found.NOTHING_TO_READ, [])
-    again = sum(it.again or 0 for it in right)
+    again = sum(position.again or 0 for position in right)
     text = f"{len(right):,} of {len(work.positions):,} positions right, {again:,} records read again"
     text += f"; {len(nothing):,} had nothing to read" if nothing else ""
-    wrong = [it for it in work.positions if it.found in {Found.WRONG, Found.NOT_PLACED}]
+    wrong = [position for position in work.positions if position.found in {Found.WRONG, Found.NOT_PLACED}]
     if not wrong:
         return done(text)
     first = wrong[0]
@@ -304,8 +310,8 @@ def _at_risk(work: Work) -> Outcome:
         else "for how long is unknown"
     )
     text = f"{at_risk(work.topics).told(f'are not on {flow.target.alias}')}, {age}{since}"
-    judged = {it.topic for it in work.topics}  # without heartbeats
-    over = [it for it in topics_at_risk(flow, facts) if it.topic in judged and it.over_rpo]
+    judged = {topic.topic for topic in work.topics}  # without heartbeats
+    over = [topic for topic in topics_at_risk(flow, facts) if topic.topic in judged and topic.over_rpo]
     if not over:
         return done(text) if work.rpo_seconds is not None else failed(f"{text}: no RPO is proved")
     first = over[0]
@@ -391,12 +397,12 @@ STEPS = (*TRIED, CLEAN_UP)
 
 def _verdict(work: Work) -> tuple[DrillState, str]:
     """Say how the drill ended: `passed` is earned by records that were read, and lost by any step that failed."""
-    bad = next((it for it in work.steps if it.state is StepState.FAILED), None)
+    bad = next((step for step in work.steps if step.state is StepState.FAILED), None)
     if bad is not None:
         return DrillState.FAILED, f"{bad.name.value}: {bad.message}"
     if not work.places:
         return DrillState.WAITING, "no group was looked at: nothing is proved"
-    right = {it.group for it in work.positions if it.found is Found.RIGHT}
+    right = {position.group for position in work.positions if position.found is Found.RIGHT}
     if not right:
         return DrillState.WAITING, "no group had anything to read on the target: nothing is proved"
     return DrillState.PASSED, singular(f"{len(right):,} groups went on at the right record{_left_out(work)}")

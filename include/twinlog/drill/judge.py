@@ -78,7 +78,7 @@ class Known:
 
     def here_of(self, there: int) -> int | None:
         """Return the offset on the source of a record of the target; None if it has none there, or none is known."""
-        found = (it.here_of(there) for it in self.pairs)
+        found = (pair.here_of(there) for pair in self.pairs)
         return next((it for it in found if it is not None), None)
 
     def only_there(self, there: int) -> bool:
@@ -87,7 +87,7 @@ class Known:
 
     def to_read(self, read_to: int, there: int) -> int:
         """Count the records known at or after `there` that a group at `read_to` has not read."""
-        return sum(it.unread_from(read_to, there) for it in self.pairs)
+        return sum(pair.unread_from(read_to, there) for pair in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ def judge(known: Known, committed: int, read: int, source_next: int | None = Non
     upstream = known.here_of(read)
     if upstream is None and not known.only_there(read):
         return Verdict(False, None, None, None, f"no map knows the record at {read}: nothing is proved by it")
-    again = sum(it.read_from(committed, read) for it in known.pairs)
+    again = sum(pair.read_from(committed, read) for pair in known.pairs)
     if upstream is not None and upstream < committed:
         return Verdict(
             False, upstream, again, 0, f"begins with a record that it has read, and reads {again:,} again"
         )
-    skipped = sum(it.unread_before(committed, read) for it in known.pairs)
+    skipped = sum(pair.unread_before(committed, read) for pair in known.pairs)
     if source_next is not None and upstream is not None:
         # What the map has before the record, and the source has no more, is not skipped.
         skipped = 0 if source_next >= upstream else max(1, skipped)

@@ -16,7 +16,7 @@ from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.groups.view import GroupPositions, look, read_positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.recovery.steps.planned import placing
+from twinlog.recovery.steps.groups import placing
 from twinlog.recovery.steps.source_dead import read_placings
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
@@ -91,6 +91,6 @@ def view(
                 raise
         else:
             decided = make_plan(placing(flow), seen).decided
-            return View.of(decided, positions, (it.group for it in seen.uncovered))
+            return View.of(decided, positions, (group.group for group in seen.uncovered))
     placings = read_placings(flow, clusters.target, read_ledger(flow, clusters.target))
     return View.of([it for it in placings if not it.gone])

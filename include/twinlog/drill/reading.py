@@ -62,7 +62,7 @@ def first_records(
     began = time.monotonic()
     consumer = _consumer(cluster, group)
     try:
-        consumer.subscribe(sorted({it.topic for it in places}))
+        consumer.subscribe(sorted({place.topic for place in places}))
         while len(found) < len(places) and time.monotonic() < began + READ_SECONDS:
             for message in consumer.consume(num_messages=500, timeout=_POLL_SECONDS):
                 for at in _of_a_partition(message, asked):

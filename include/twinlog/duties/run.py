@@ -75,7 +75,7 @@ class Duties:
     @property
     def rows(self) -> tuple[DutyReport, ...]:
         """Return what became of each duty: the last turn of those that had one, and those that are off."""
-        rows = {it.name: it for it in (*turned_off(self.flow), *self.done.values())}
+        rows = {duty.name: duty for duty in (*turned_off(self.flow), *self.done.values())}
         return tuple(rows[name.value] for name in DutyName if name.value in rows)
 
     def do_all(self, clusters: Clusters) -> None:
@@ -151,7 +151,9 @@ class Duties:
         """Compare what is new since the last audit, as the Dag audit__A__B does; None if that is not due yet."""
         if self.audited_ms is None:
             audits = read_ledger(self.flow, clusters.target).audits
-            self.audited_ms = max((it.at_ms for it in audits), default=self.unaudited_ms)
+            self.audited_ms = max(
+                (partition_audit.at_ms for partition_audit in audits), default=self.unaudited_ms
+            )
         now = clock.now_ms()
         if not clock.is_due(self.flow.audit.schedule, self.audited_ms, now):
             if DutyName.AUDIT in self.done and DutyName.AUDIT not in self.missed:
@@ -211,7 +213,7 @@ def audit_outcome(result: AuditResult) -> Outcome:
         case AuditVerdict.NOTHING_TO_COMPARE:
             return Outcome(DutyState.SKIPPED, "there is nothing to compare")
         case _:
-            reasons = [it.message for it in result.problems[:3]]
+            reasons = [problem.message for problem in result.problems[:3]]
             found = f"the copy is not called equal, {result.difference_count} differences"
             return Outcome(DutyState.FAILED, "; ".join([found, *reasons]))
 

@@ -47,8 +47,10 @@ def coverage_of(facts: FlowFacts) -> tuple[PartitionCoverage, ...]:
 
     If the map of a partition cannot be read, nothing of that partition counts as proved.  Pure.
     """
-    topics = {it.remote_topic: it.topic for it in facts.topics}
-    topics |= {it.remote_topic: it.topic for it in facts.ledger.incarnations.values()}
+    topics = {topic.remote_topic: topic.topic for topic in facts.topics}
+    topics |= {
+        incarnation.remote_topic: incarnation.topic for incarnation in facts.ledger.incarnations.values()
+    }
     starts = {
         TopicPartition(topics[at.topic], at.partition): it.log_start
         for at, it in facts.copies.items()
@@ -62,7 +64,7 @@ def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
     report = ledger.last_report
     if report is None:
         return {}
-    rewound = {it.topic_partition for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
+    rewound = {gap.topic_partition for gap in ledger.gaps if gap.cause is GapCause.TRUNCATION}
     return {
         it: offset
         for topic, offsets in report.summary.get("next_upstream", {}).items()
@@ -126,6 +128,6 @@ def unmapped(
         if packed is None or copy is None:
             return None
         bounds = bounds_of(ledger, life, copied_to, copy.log_start, copy.stable_end)
-        return sum(it.end - it.start for it in lost_in(packed, bounds))
+        return sum(stretch.end - stretch.start for stretch in lost_in(packed, bounds))
     except UnreadableMap:
         return Unknown("the map cannot be read")

@@ -54,9 +54,9 @@ class FlowFacts:
     @property
     def partitions(self) -> tuple[PartitionFacts, ...]:
         """Return every partition that could be looked at."""
-        return tuple(it for topic in self.topics for it in topic.partitions)
+        return tuple(partition for topic in self.topics for partition in topic.partitions)
 
     @property
     def judged(self) -> tuple[TopicFacts, ...]:
         """Return the topics of which more can be said than why they are not copied."""
-        return tuple(it for it in self.topics if not it.blocked and not it.left_out)
+        return tuple(topic for topic in self.topics if not topic.blocked and not topic.left_out)

@@ -68,7 +68,9 @@ def read_gaps(
     If `source` is None or does not answer, nothing is left of the records there, so the copy's retention counts.
     Without gaps no cluster is asked.  Raises ClusterUnreachable for the target.
     """
-    names = sorted({it.topic for it in ledger.gaps} | {it.topic for it in ledger.quarantined})
+    names = sorted(
+        {gap.topic for gap in ledger.gaps} | {quarantine.topic for quarantine in ledger.quarantined}
+    )
     if not names:
         return ()
     remote = {name: copy_of(flow, ledger, name) for name in names}
@@ -100,20 +102,22 @@ def gap_reports(ledger: Ledger, keeps_ms: Mapping[str, int | None], now_ms: int)
     """
     reports = [_with_expiry(report, lost_ms, keeps_ms, now_ms) for report, lost_ms in _all(ledger)]
     known = {
-        (it.subject, it.topic_id, it.partitions, it.first_offset): it
-        for it in ledger.accepted
-        if it.first_offset is not None and it.counts(now_ms)
+        (accepted.subject, accepted.topic_id, accepted.partitions, accepted.first_offset): accepted
+        for accepted in ledger.accepted
+        if accepted.first_offset is not None and accepted.counts(now_ms)
     }
     judged = (
-        _with_answer(it, known.get((it.topic, it.topic_id, str(it.partition), it.first_offset)))
-        for it in reports
+        _with_answer(
+            report, known.get((report.topic, report.topic_id, str(report.partition), report.first_offset))
+        )
+        for report in reports
     )
     return tuple(sorted(judged, key=lambda it: (it.topic, it.partition, it.first_offset)))
 
 
 def open_gaps(gaps: Iterable[GapReport]) -> tuple[GapReport, ...]:
     """Return the gaps that count against the copy."""
-    return tuple(it for it in gaps if it.state is GapState.OPEN)
+    return tuple(gap for gap in gaps if gap.state is GapState.OPEN)
 
 
 def keeps_ms(sides: Iterable[Mapping[str, ConfigValue]]) -> int | None:
@@ -133,8 +137,8 @@ def _keeps(configs: Mapping[str, ConfigValue]) -> int | None:
 
 def _all(ledger: Ledger) -> Iterator[tuple[GapReport, int]]:
     """Yield each gap with the latest time at which the newest of its records can have been lost."""
-    for it in ledger.gaps:
-        yield _of_gap(it), max(it.at_ms, it.grown_ms or 0, it.last_ms or 0)
+    for gap in ledger.gaps:
+        yield _of_gap(gap), max(gap.at_ms, gap.grown_ms or 0, gap.last_ms or 0)
     for record in ledger.quarantined:
         yield _of_quarantined(record), record.at_ms
 

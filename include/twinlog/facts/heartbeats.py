@@ -31,13 +31,17 @@ def remote_heartbeats(flow: FlowSettings) -> str:
 def newest_copied(flow: FlowSettings, target: ClusterReader, now_ms: int) -> int | None:
     """Return the time of the newest copied heartbeat that a flow wrote on the source; None if there is none."""
     beats = _beats(target, remote_heartbeats(flow), now_ms)
-    return max((it.timestamp_ms for it in beats if it.target_alias == flow.source.alias), default=None)
+    return max((beat.timestamp_ms for beat in beats if beat.target_alias == flow.source.alias), default=None)
 
 
 def _beats(cluster: ClusterReader, topic: str, now_ms: int) -> Iterator[Heartbeat]:
     """Yield the heartbeats at the end of a topic; a time that has yet to come says nothing of what has arrived."""
     found = map(parsed_beat, tail_of(cluster, topic))
-    return (it for it in found if it is not None and it.timestamp_ms <= now_ms + CLOCKS_APART_MS)
+    return (
+        heartbeat
+        for heartbeat in found
+        if heartbeat is not None and heartbeat.timestamp_ms <= now_ms + CLOCKS_APART_MS
+    )
 
 
 def parsed_beat(record: ReadRecord) -> Heartbeat | None:

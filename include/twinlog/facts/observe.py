@@ -72,11 +72,11 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
         deleted_early(flow, clusters, discovery, ledger, snapshot.maps, now_ms),
         _sides(snapshot, discovery) if configs else {},
         read_disks(clusters.source).sizes,
-        own_heartbeats(flow, clusters.source, [it.topic for it in discovery.topics]),
+        own_heartbeats(flow, clusters.source, [topic.topic for topic in discovery.topics]),
     )
     topics = tuple(_topics(discovery, read))
     rows = [row for topic in topics for row in topic.partitions]
-    unseen = sum(it.unseen for it in topics)
+    unseen = sum(topic.unseen for topic in topics)
     doubt = not_looked_at(unseen)
     ids, offsets = _copies(snapshot)
     return FlowFacts(
@@ -108,15 +108,22 @@ def _sides(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[str, tuple[S
 
     Of a topic whose configuration a cluster refuses to tell, it is unknown.  A copy that was not made yet is None.
     """
-    clusters, topics = snapshot.clusters, [it for it in discovery.topics if not it.blocked]
+    clusters, topics = snapshot.clusters, [topic for topic in discovery.topics if not topic.blocked]
     here, there = snapshot.source.topics.found, snapshot.target.topics.found
-    ours: Mapping[str, TopicSide] = with_configs(clusters.source, {it.topic: here[it.topic] for it in topics})
-    copies = {it.remote_topic: there[it.remote_topic] for it in topics if it.remote_topic in there}
+    ours: Mapping[str, TopicSide] = with_configs(
+        clusters.source, {topic.topic: here[topic.topic] for topic in topics}
+    )
+    copies = {
+        topic.remote_topic: there[topic.remote_topic] for topic in topics if topic.remote_topic in there
+    }
     theirs: Mapping[str, Side] = with_configs(clusters.target, copies)
     hidden = Unknown("the copy cannot be described")
     return {
-        it.topic: (ours[it.topic], theirs.get(it.remote_topic, None if it.remote is None else hidden))
-        for it in topics
+        topic.topic: (
+            ours[topic.topic],
+            theirs.get(topic.remote_topic, None if topic.remote is None else hidden),
+        )
+        for topic in topics
     }
 
 
@@ -127,23 +134,26 @@ def _copies(
     target, answers = snapshot.clusters.target, snapshot.target
     lives = snapshot.ledger.incarnations.values()
     others = sorted(
-        {it.remote_topic for it in lives} - answers.topics.found.keys() - answers.topics.refused.keys()
+        {life.remote_topic for life in lives} - answers.topics.found.keys() - answers.topics.refused.keys()
     )
     more = target.describe_topics(others).found if others else {}
     described = {**answers.topics.found, **more}
     offsets = target.offsets(all_partitions(more.values())).found if more else {}
-    copies = {it.topic: it.remote_topic for it in snapshot.discovery.topics}
-    copies |= {it.topic: it.remote_topic for it in lives}
+    copies = {topic.topic: topic.remote_topic for topic in snapshot.discovery.topics}
+    copies |= {life.topic: life.remote_topic for life in lives}
     ids = {topic: described[copy].topic_id for topic, copy in copies.items() if copy in described}
     return ids, {**answers.offsets.found, **offsets}
 
 
 def _topics(discovery: Discovery, read: _Read) -> Iterator[TopicFacts]:
     """Make the facts of each topic, also of those that could not even be described.  Pure."""
-    for it in discovery.topics:
-        yield _topic(it, read)
-    described, hidden = {it.topic for it in discovery.topics}, Unknown("it cannot be described")
-    for name in sorted({it.topic for it in discovery.problems if it.blocking} - described):
+    for topic in discovery.topics:
+        yield _topic(topic, read)
+    described, hidden = (
+        {discovered_topic.topic for discovered_topic in discovery.topics},
+        Unknown("it cannot be described"),
+    )
+    for name in sorted({problem.topic for problem in discovery.problems if problem.blocking} - described):
         remote, missing = read.snapshot.flow.remote_name(name), Total(0, hidden.why)
         yield TopicFacts(name, remote, 0, missing, hidden, hidden, unseen=1, blocked=True)
 
@@ -242,7 +252,12 @@ def undecided_seconds(rows: Iterable[PartitionFacts], now_ms: int, *, within: fl
 
 
 def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
-    return ((topic, it) for topic in discovery.topics if not topic.blocked for it in topic.partitions)
+    return (
+        (topic, partition)
+        for topic in discovery.topics
+        if not topic.blocked
+        for partition in topic.partitions
+    )
 
 
 def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:

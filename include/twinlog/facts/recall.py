@@ -95,9 +95,9 @@ def recall(snapshot: FlowSnapshot) -> FlowFacts:
         unseen=unseen,
         copies=recalled.offsets,
         copy_ids={
-            it.topic: answers.found[it.remote_topic].topic_id
-            for it in lives
-            if it.remote_topic in answers.found
+            life.topic: answers.found[life.remote_topic].topic_id
+            for life in lives
+            if life.remote_topic in answers.found
         },
         target_brokers=target.broker_count(),
     )
@@ -107,18 +107,27 @@ def left_behind(flow: FlowSettings, topics: Iterable[TopicFacts], ledger: Ledger
     """Report topics left out whose copies lacked records when the last cycle looked, or may lack some.  Pure."""
     seen, report = ledger.known_source, ledger.last_report
     looked = seen.left_behind if seen is not None else None
-    noted = {it.topic: it.message for it in looked or ()}
+    noted = {behind.topic: behind.message for behind in looked or ()}
     reported = report.summary.get("next_upstream", {}) if report is not None else {}
-    for it in topics:
-        lacks = it.missing != Total() if it.topic in reported else it.topic in noted or looked is None
-        if it.left_out and lacks and it.copy is not None and not it.heartbeats and flow.homes is None:
-            missing = it.missing.told(f"of it are not in {it.remote_topic}")
-            told = noted.get(it.topic, f"{it.topic} is left out: {missing}")
+    for topic in topics:
+        lacks = (
+            topic.missing != Total() if topic.topic in reported else topic.topic in noted or looked is None
+        )
+        if (
+            topic.left_out
+            and lacks
+            and topic.copy is not None
+            and not topic.heartbeats
+            and flow.homes is None
+        ):
+            missing = topic.missing.told(f"of it are not in {topic.remote_topic}")
+            told = noted.get(topic.topic, f"{topic.topic} is left out: {missing}")
             yield Problem(
                 ProblemCode.LEFT_BEHIND,
-                it.topic,
+                topic.topic,
                 f"when the last cycle looked: {told}",
-                f"delete {it.remote_topic} on {flow.target.alias} if nobody needs it, or go on without these records",
+                f"delete {topic.remote_topic} on {flow.target.alias} if nobody needs it,"
+                " or go on without these records",
             )
 
 
@@ -140,7 +149,7 @@ def known_topics(ledger: Ledger, progress: Collection[TopicPartition]) -> tuple[
     """
     seen, report = ledger.known_source, ledger.last_report
     names = {*ledger.incarnations, *(it.topic for it in progress)}
-    names |= {it.topic for it in seen.topics} if seen is not None else set()
+    names |= {topic.topic for topic in seen.topics} if seen is not None else set()
     if report is not None:
         names |= {*report.summary.get("next_upstream", ()), *report.summary.get("ends", ())}
     return tuple(sorted(names - ledger.deleted.keys()))
@@ -171,19 +180,21 @@ def _past(ledger: Ledger, progress: Collection[TopicPartition]) -> _Past:
     )
     return _Past(
         said=said,
-        pictures={it.topic: it for it in seen.topics} if seen is not None else {},
+        pictures={topic.topic: topic for topic in seen.topics} if seen is not None else {},
         reported=reported_progress(ledger),
         numbers=grouped((*told, *progress)),
         early={
-            it.life: sum(span.records for span in it.unproved if span.reason is Unproved.DELETED_EARLY)
-            for it in ledger.audits
+            audit.life: sum(span.records for span in audit.unproved if span.reason is Unproved.DELETED_EARLY)
+            for audit in ledger.audits
         },
     )
 
 
 def still_copied(flow: FlowSettings, ledger: Ledger, progress: Collection[TopicPartition]) -> tuple[str, ...]:
     """Return those of the known topics that the flow still selects.  Pure."""
-    return tuple(it for it in known_topics(ledger, progress) if not no_longer_copied(flow, ledger, it))
+    return tuple(
+        topic for topic in known_topics(ledger, progress) if not no_longer_copied(flow, ledger, topic)
+    )
 
 
 def recalled_topics(flow: FlowSettings, names: Collection[str], known_now: Recalled) -> Iterator[TopicFacts]:

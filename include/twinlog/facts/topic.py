@@ -100,12 +100,12 @@ class TopicFacts:
     @property
     def undecided(self) -> Total:
         """Count the records behind open transactions."""
-        return total((it.undecided_records for it in self.partitions), self.missing.doubt)
+        return total((partition.undecided_records for partition in self.partitions), self.missing.doubt)
 
     @property
     def lag(self) -> Total:
         """Count the records that can be copied, and are not."""
-        return total((it.lag for it in self.partitions), self.missing.doubt)
+        return total((partition.lag for partition in self.partitions), self.missing.doubt)
 
 
 _KEPT: Mapping[str, Callable[[TopicSide], Count]] = {
@@ -183,7 +183,7 @@ def _least(wanted: Number, possible: Number) -> Number:
 
 
 def _fewest_in_sync(side: TopicSide) -> int | Unknown:
-    counts = [len(it.in_sync) for it in side.description.partitions]
+    counts = [len(partition.in_sync) for partition in side.description.partitions]
     return min(counts) if counts else Unknown("the copy has no partition")
 
 

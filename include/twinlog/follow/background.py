@@ -72,9 +72,13 @@ def turns(
     commits the positions of groups. Each of these two tasks has the shorter of the intervals that are switched on.
     """
     listed: list[Turn] = []
-    emitting = [it for it in (flow, flow.reverse_heartbeats) if it is not None and it.emit_heartbeats]
+    emitting = [
+        settings
+        for settings in (flow, flow.reverse_heartbeats)
+        if settings is not None and settings.emit_heartbeats
+    ]
     if emitting:
-        every = min(it.heartbeats_interval_seconds for it in emitting)
+        every = min(settings.heartbeats_interval_seconds for settings in emitting)
         listed.append(Turn("heartbeats", every, heartbeats.beat))
     if flow.emit_offset_syncs:
         listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, emit.run))
@@ -132,8 +136,8 @@ def beside(
     from the last one.
     """
     over = threading.Event()
-    beats = tuple(it for it in listed if it.step is heartbeats.beat)
-    others = tuple(it for it in listed if it not in beats)
+    beats = tuple(turn for turn in listed if turn.step is heartbeats.beat)
+    others = tuple(turn for turn in listed if turn not in beats)
     arguments = [(flow, turns, on_error, over, head_start) for turns in (others, beats) if turns]
     if duties is not None:
         arguments.append((flow, duty_turns(duties), on_error, over, DUTIES_HEAD_START_SECONDS))

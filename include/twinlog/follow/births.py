@@ -30,12 +30,12 @@ from twinlog.topics.snapshot import with_offsets_now
 
 def born_since(before: Prepared, now: Prepared) -> tuple[DiscoveredTopic, ...]:
     """Return the topics that were added, if nothing else has changed for lanes opened for `before`, else (). Pure."""
-    known = {it.topic for it in before.topics}
-    born = tuple(it for it in now.topics if it.topic not in known)
-    copies = {it.remote_topic for it in born}
+    known = {topic.topic for topic in before.topics}
+    born = tuple(topic for topic in now.topics if topic.topic not in known)
+    copies = {topic.remote_topic for topic in born}
     rest = Prepared(
         now.discovery,
-        tuple(it for it in now.topics if it.topic in known),
+        tuple(topic for topic in now.topics if topic.topic in known),
         {name: size for name, size in now.max_bytes.items() if name not in copies},
         now.refused,
     )
@@ -56,16 +56,16 @@ def resolve_born(
     TransientError, and TerminalErrors as `resolve_behind_fence`.
     """
     seen = with_offsets_now(clusters.source, tuple(topics))
-    wanted = {it.at_source(one.partition) for it in topics for one in it.provisioned}
+    wanted = {topic.at_source(one.partition) for topic in topics for one in topic.provisioned}
     if not wanted or not wanted.isdisjoint(owned.progress) or not wanted.isdisjoint(followed):
         return ()
     ledger = read_behind_fence(owned.flow, clusters.target)
-    same = any(it.remote_topic == it.topic for it in topics)
+    same = any(topic.remote_topic == topic.topic for topic in topics)
     if same or owned.flow.homes is not None or ledger.came_home:
         return ()  # with loopback, the ledger notes for all lanes at once what each of them leaves out
     found = resolve_now(owned, clusters, seen, {}, max_bytes, follow=True, ledger=ledger)
-    if found.stopped or wanted != {it.topic_partition for it in found.ranges}:
+    if found.stopped or wanted != {span.topic_partition for span in found.ranges}:
         return ()
-    copies = clusters.target.offsets(it.remote for it in found.ranges).found
-    empty = all(it.remote in copies and not copies[it.remote].end for it in found.ranges)
+    copies = clusters.target.offsets(span.remote for span in found.ranges).found
+    empty = all(span.remote in copies and not copies[span.remote].end for span in found.ranges)
     return found.ranges if empty else ()

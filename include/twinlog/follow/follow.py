@@ -172,17 +172,21 @@ def _result(following: Following, last: LaneGeneration, seconds: float) -> CopyR
     except TransientError:
         # The result keeps what was copied if a cluster is lost; what is left is as of the last topic refresh.
         discovery = topics.prepared.discovery
-    there = {it.topic for it in discovery.topics}
+    there = {topic.topic for topic in discovery.topics}
     totals.forget_gone(there)
     totals.end_at({
-        topic.at_source(it.partition): it.source.readable_end(read_committed=read_committed)
+        topic.at_source(partition.partition): partition.source.readable_end(read_committed=read_committed)
         for topic in discovery.topics
-        for it in topic.partitions
+        for partition in topic.partitions
     })
     # A topic that was just being deleted had no offsets to tell: that is no error.
-    stopped = [it for it in last.stopped if it.topic in there or it.code != ProblemCode.PARTITION_UNAVAILABLE]
-    told = {it.topic_partition for it in stopped}
-    stopped += [it for it in unread if it.topic_partition not in told]
+    stopped = [
+        partition
+        for partition in last.stopped
+        if partition.topic in there or partition.code != ProblemCode.PARTITION_UNAVAILABLE
+    ]
+    told = {partition.topic_partition for partition in stopped}
+    stopped += [partition for partition in unread if partition.topic_partition not in told]
     return result_of(
         flow,
         owned.run_id,

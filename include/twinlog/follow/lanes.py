@@ -132,7 +132,7 @@ class LaneLoad:
 
 def another_assignment_helps(loads: Sequence[LaneLoad], free: int) -> bool:
     """Say whether a lane is overloaded while another is idle, or while `free` more lanes could be opened."""
-    return any(it.overloaded for it in loads) and (free > 0 or any(it.idle for it in loads))
+    return any(load.overloaded for load in loads) and (free > 0 or any(load.idle for load in loads))
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class OpenLoads:
     behind: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reached = {it.topic_partition: it.start for it in self._ranges()}
+        self.reached = {span.topic_partition: span.start for span in self._ranges()}
         self.behind = [0] * len(self.lanes)
 
     def refresh(
@@ -159,22 +159,22 @@ class OpenLoads:
         self.reached = {place: max(start, progress.get(place, -1) + 1) for place, start in before.items()}
         loads = []
         for number, ranges in enumerate(self.lanes):
-            places = [it.topic_partition for it in ranges]
-            behind = [max(0, ends.get(it, 0) - self.reached[it]) for it in places]
-            copied = sum(self.reached[it] - before[it] for it in places)
+            places = [span.topic_partition for span in ranges]
+            behind = [max(0, ends.get(place, 0) - self.reached[place]) for place in places]
+            copied = sum(self.reached[place] - before[place] for place in places)
             loads.append(LaneLoad(self.behind[number], copied, sum(behind), max(behind, default=0)))
-        self.behind = [it.behind for it in loads]
+        self.behind = [load.behind for load in loads]
         return tuple(loads)
 
     def add(self, ranges: Sequence[RangeSpec]) -> None:
         """Note a lane that was opened beside the others."""
         self.lanes = [*self.lanes, ranges]
-        self.reached |= {it.topic_partition: it.start for it in ranges}
+        self.reached |= {span.topic_partition: span.start for span in ranges}
         self.behind = [*self.behind, 0]
 
     def copied(self) -> int:
         """Return the upstream offsets copied since the lane generation was opened."""
-        return sum(self.reached[it.topic_partition] - it.start for it in self._ranges())
+        return sum(self.reached[span.topic_partition] - span.start for span in self._ranges())
 
     def _ranges(self) -> Iterable[RangeSpec]:
-        return (it for ranges in self.lanes for it in ranges)
+        return (span for ranges in self.lanes for span in ranges)

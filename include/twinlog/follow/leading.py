@@ -196,7 +196,7 @@ class Leadership:
     def _sit(self, clusters: Clusters, seats: dict[int, Seat], seat: Seat | None, places: int) -> Seat | None:
         """Write the seat in which this process stands by, so that others see it."""
         if seat is None:
-            alive = {it.run_id for it in shown(seats, clock.now_ms())}
+            alive = {member.run_id for member in shown(seats, clock.now_ms())}
             taken = frozenset(number for number, it in seats.items() if it.member.run_id in alive)
             number = free_seat(seats, places, taken)
             if number is None:

@@ -128,12 +128,12 @@ class Reporter:
         self.on_report(
             publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts, board=board, tells=True)
         )
-        failed = [it for it in judged.failed if it.severity is Severity.CRITICAL]
+        failed = [result for result in judged.failed if result.severity is Severity.CRITICAL]
         if failed:
             raise TransientError(
                 "; ".join(in_lines(failed)),
                 code="validation",
-                checks=[it.name for it in failed],
+                checks=[result.name for result in failed],
             )
 
     def outcome(self, facts: FlowFacts) -> Mapping[str, Any]:
@@ -203,8 +203,8 @@ class Prepared:
 
 def _shape(prepared: Prepared) -> object:
     topics = [
-        (it.topic, it.topic_id, it.remote, [partition.partition for partition in it.provisioned])
-        for it in prepared.topics
+        (topic.topic, topic.topic_id, topic.remote, [partition.partition for partition in topic.provisioned])
+        for topic in prepared.topics
     ]
     return prepared.discovery.stands_by, topics, dict(prepared.max_bytes)
 
@@ -218,5 +218,5 @@ def prepare(flow: FlowSettings, clusters: Clusters, topics: Collection[str] | No
     synced = sync_topics.run(flow, clusters, run_id=run_id, snapshot=snapshot)
     discovery = sync_topics.as_left(snapshot, synced).discovery
     chosen = choose(discovery, topics)
-    limits = message_limits(clusters.target, [it.remote_topic for it in chosen])
+    limits = message_limits(clusters.target, [topic.remote_topic for topic in chosen])
     return Prepared(discovery, chosen, limits, synced.refused, synced.notes)

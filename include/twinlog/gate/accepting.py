@@ -48,8 +48,8 @@ def ways(flow: str, found: Sequence[Amount], seen: str) -> Iterator[str]:
     """Yield the commands that accept what stands against a failover: the first one by one, and all at once.  Pure."""
     if {it.check for it in found} & NO_QUESTION:
         return
-    for it in found[:NAMED]:
-        yield command(flow, it)
+    for amount in found[:NAMED]:
+        yield command(flow, amount)
     if seen and len(found) > 1:
         every = f"all {len(found):,} of them"
         yield f"{every}: twinlog accept --seen {shlex.quote(seen)} --flow {shlex.quote(flow)} --until 8h --reason ..."
@@ -73,7 +73,7 @@ def keep_shown(
     now_ms, found = clock.now_ms(), tuple(amounts)
     text = f"{flow.name} {mode} {now_ms} {lost} {to_json(found)}"
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
-    over = [it for it in read_ledger(flow, target).shown if it.at_ms < now_ms - SHOWN_FOR_MS]
+    over = [shown for shown in read_ledger(flow, target).shown if shown.at_ms < now_ms - SHOWN_FOR_MS]
     write_ledger(flow, target, [Shown(name, mode, now_ms, found, lost, last_ended)], over)
     return name
 
@@ -81,7 +81,7 @@ def keep_shown(
 def shown_as(flow: FlowSettings, target: Cluster, seen: str, mode: str = "") -> Shown:
     """Return what a look of the last day showed, of this mode if one is given.  Raises TerminalError `not-seen`."""
     known = read_ledger(flow, target).shown
-    found = next((it for it in known if it.seen == seen and mode in {"", it.mode}), None)
+    found = next((shown for shown in known if shown.seen == seen and mode in {"", shown.mode}), None)
     if found is None or found.at_ms < clock.now_ms() - SHOWN_FOR_MS:
         raise TerminalError(
             f"{flow.name}: no look of the last day{f', {mode},' if mode else ''} is called {seen}",
@@ -106,9 +106,17 @@ def all_of(shown: Shown, person: Person, reason: str, until_ms: int, now_ms: int
     """Accept all that a look showed, each by its name and number.  Pure."""
     return tuple(
         Accepted(
-            it.check, it.subject, reason, person.by, person.known_by, now_ms, until_ms, it.short, it.unknown
+            amount.check,
+            amount.subject,
+            reason,
+            person.by,
+            person.known_by,
+            now_ms,
+            until_ms,
+            amount.short,
+            amount.unknown,
         )
-        for it in shown.amounts
+        for amount in shown.amounts
     )
 
 

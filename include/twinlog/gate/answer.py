@@ -160,9 +160,9 @@ class GateResult:
         behind = (
             f", {self.undecided_records:,} of them behind open transactions" if self.undecided_records else ""
         )
-        doubt = ", more is not known" if any(it.records is None for it in self.topics) else ""
+        doubt = ", more is not known" if any(topic.records is None for topic in self.topics) else ""
         return singular(
-            f"{answer}; {sum(it.known for it in self.topics):,} records are missing on the target{behind}{doubt}"
+            f"{answer}; {sum(topic.known for topic in self.topics):,} records are missing on the target{behind}{doubt}"
         )
 
     @property
@@ -180,7 +180,7 @@ class GateResult:
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """Return what stands against each subject, by the checks that forbid a failover."""
-        return tuple(it for check in self.checks if check.blocks for it in check.short)
+        return tuple(amount for check in self.checks if check.blocks for amount in check.short)
 
     @property
     def waived(self) -> tuple[str, ...]:

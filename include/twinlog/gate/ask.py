@@ -189,7 +189,9 @@ def _answer(
         still_writing=request.still_writing,
         checks=checks,
         waivers=tuple(
-            answer.waived_by(it, facts.at_ms) for it in facts.ledger.accepted if it.first_offset is None
+            answer.waived_by(accepted, facts.at_ms)
+            for accepted in facts.ledger.accepted
+            if accepted.first_offset is None
         ),
         topics=topics,
         groups=found.groups.at_risk,
@@ -199,7 +201,7 @@ def _answer(
         state_age_seconds=ages[Seen.CYCLE],
         source_cluster_id=facts.source_cluster_id,
         target_cluster_id=target_id,
-        undecided_records=sum(it.undecided or 0 for it in topics),
+        undecided_records=sum(topic.undecided or 0 for topic in topics),
         observed=observed_copy(flow, facts, found.groups.engine),
     )
     return GateAnswer(result, facts, tuple(it for it in judged if it.outcome is not None))
@@ -211,8 +213,8 @@ def _not_checked(suite: Suite, why: str) -> Judged:
         suite,
         0,
         tuple(
-            CheckResult(it.name, it.severity, False, "not checked", it.expected, message)
-            for it in suite.checks
+            CheckResult(check.name, check.severity, False, "not checked", check.expected, message)
+            for check in suite.checks
         ),
     )
 

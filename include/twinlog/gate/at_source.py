@@ -87,7 +87,7 @@ def moving_topics(
     """
     described = source.describe_topics(produced_topics(flow, source, known))
     partitions = all_partitions(described.found.values())
-    ids = {it.name: it.topic_id for it in described.found.values()}
+    ids = {description.name: description.topic_id for description in described.found.values()}
     if watched and watched.ends and watched.ids == ids and time.monotonic() < watched.at + LATELY_SECONDS:
         before = watched.ends
     else:
@@ -124,12 +124,14 @@ def produced_topics(
 
 
 def _topics(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
-    return tuple(sorted({it.topic for it in partitions}))
+    return tuple(sorted({partition.topic for partition in partitions}))
 
 
 def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[TopicPartition]:
     """Return the partitions whose ends differ or are unknown, or that have open transactions.  Pure."""
-    return frozenset(it for it in partitions if not _stood_still(before.found, after.found, it))
+    return frozenset(
+        partition for partition in partitions if not _stood_still(before.found, after.found, partition)
+    )
 
 
 def _stood_still(

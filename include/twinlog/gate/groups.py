@@ -68,15 +68,15 @@ def read_both(snapshot: FlowSnapshot, seen: GroupView, facts: FlowFacts) -> Grou
         )
         for place, it in enumerate(report.rows)
     ]
-    unplaced = sorted({it.group for it in report.uncovered if it.ours})
+    unplaced = sorted({group.group for group in report.uncovered if group.ours})
     waiting = sorted(dict(owed(facts.ledger, still_copied(flow, facts.ledger, facts.progress))))
     return GroupFacts(
         (*rows, *map(missing_row, (*(GroupPartition(group, "-", -1) for group in unplaced), *waiting))),
         (
-            *(it for it in at_risk(report.rows) if it.group not in unplaced),
+            *(risk for risk in at_risk(report.rows) if risk.group not in unplaced),
             *(GroupAtRisk(group, None) for group in unplaced),
         ),
-        min((it.at_ms for it in report.ages), default=None),
+        min((age.at_ms for age in report.ages), default=None),
         tuple(engine_positions(make_plan(flow, seen).decided)) if flow.observed else (),
     )
 
@@ -132,7 +132,7 @@ def _place(there: PartitionOffsets | None, position: int | None) -> Row:
 def at_risk(rows: Iterable[GroupPartitionRow]) -> Iterable[GroupAtRisk]:
     """Add up the records that each group would read again; unknown if one partition's count is unknown.  Pure."""
     for group, counts in sorted(grouped((row.group, row.expected_duplicates) for row in rows).items()):
-        known = [it for it in counts if it is not None]
+        known = [count for count in counts if count is not None]
         yield GroupAtRisk(group, sum(known) if len(known) == len(counts) else None)
 
 
@@ -141,11 +141,14 @@ def read_target(flow: FlowSettings, every: Iterable[Decided], facts: FlowFacts) 
 
     How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
-    judged = [it for it in every if not it.gone]
+    judged = [decided for decided in every if not decided.gone]
     return GroupFacts(
-        tuple(recalled_row(flow, it, facts.copies.get(it.row.remote)) for it in judged),
-        tuple(GroupAtRisk(group, None) for group in sorted({it.key.group for it in judged})),
-        min((it.standing.last.at_ms for it in judged if it.standing.last is not None), default=None),
+        tuple(recalled_row(flow, decided, facts.copies.get(decided.row.remote)) for decided in judged),
+        tuple(GroupAtRisk(group, None) for group in sorted({decided.key.group for decided in judged})),
+        min(
+            (decided.standing.last.at_ms for decided in judged if decided.standing.last is not None),
+            default=None,
+        ),
         tuple(engine_positions(judged)) if flow.observed else (),
     )
 

@@ -66,7 +66,9 @@ def apart_from(
     changes: Iterable[MetadataChange], promoted: Collection[MetadataChange]
 ) -> tuple[MetadataChange, ...]:
     """Leave out ACLs that the flow's own profile would take away, and profile `promoted` would not.  Pure."""
-    return tuple(it for it in changes if not isinstance(it, AclChange) or it.add or it in promoted)
+    return tuple(
+        change for change in changes if not isinstance(change, AclChange) or change.add or change in promoted
+    )
 
 
 def facts_of(plan: MetadataPlan) -> Row:
@@ -76,7 +78,7 @@ def facts_of(plan: MetadataPlan) -> Row:
     """
     pending = Counter(change.row.kind for change in plan.changes)
     pending[ChangeKind.TOPIC_CONFIG] += sum(
-        it.kind in {ChangeKind.TOPIC_CONFIG, ChangeKind.REPLICATION_FACTOR} for it in plan.drift
+        drift.kind in {ChangeKind.TOPIC_CONFIG, ChangeKind.REPLICATION_FACTOR} for drift in plan.drift
     )
     return {
         **{
@@ -98,7 +100,14 @@ def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discove
 
 
 def _by_topic(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...] | None:
-    topic = next((it for it in discovery.topics if it.topic == flow.gate.schemas_topic), None)
+    topic = next(
+        (
+            discovered_topic
+            for discovered_topic in discovery.topics
+            if discovered_topic.topic == flow.gate.schemas_topic
+        ),
+        None,
+    )
     if topic is None or topic.remote is None:
         return None
     try:

@@ -50,17 +50,17 @@ class ObservedCopy:
     @property
     def again_by_map(self) -> int:
         """Count the records that groups would read a second time where the map puts them: doubled ones."""
-        return sum(it.again_by_map or 0 for it in self.groups)
+        return sum(group.again_by_map or 0 for group in self.groups)
 
     @property
     def again(self) -> int:
         """Count the records that groups would read a second time by the engine's translation."""
-        return sum(it.again or 0 for it in self.groups)
+        return sum(group.again or 0 for group in self.groups)
 
     @property
     def skipped(self) -> int:
         """Count the records that groups would never read by the engine's translation."""
-        return sum(it.skipped or 0 for it in self.groups)
+        return sum(group.skipped or 0 for group in self.groups)
 
 
 def observed_copy(
@@ -71,35 +71,35 @@ def observed_copy(
         return None
     lives = facts.ledger.incarnations
     seen = grouped(
-        (it.topic, it)
-        for it in facts.ledger.observed.values()
-        if it.topic in lives and lives[it.topic].topic_id == it.topic_id
+        (observed.topic, observed)
+        for observed in facts.ledger.observed.values()
+        if observed.topic in lives and lives[observed.topic].topic_id == observed.topic_id
     )
     return ObservedCopy(
         flow.copied_by.value,
         tuple(_topic(parts) for _, parts in sorted(seen.items())),
         groups,
-        tuple(it.topic for it in facts.topics if it.copy is None and not it.left_out),
+        tuple(topic.topic for topic in facts.topics if topic.copy is None and not topic.left_out),
     )
 
 
 def _topic(parts: Sequence[Observed]) -> ObservedTopic:
     counts: Counter[str] = Counter()
     since: dict[str, int] = {}
-    for it in parts:
-        counts.update(it.counts)
-        for kind, at_ms in it.since_ms.items():
+    for part in parts:
+        counts.update(part.counts)
+        for kind, at_ms in part.since_ms.items():
             since[kind] = min(at_ms, since.get(kind, at_ms))
     return ObservedTopic(
         parts[0].topic,
         parts[0].remote_topic,
         len(parts),
-        sum(it.equal for it in parts),
+        sum(observed.equal for observed in parts),
         dict(counts),
         since,
-        {str(it.partition): it.findings[:SHOWN] for it in parts if it.findings},
-        sum(max(0, it.copied_to - it.mapped_to) for it in parts),
-        sum(it.indistinct for it in parts),
-        sum(it.not_comparable for it in parts),
-        max(it.at_ms for it in parts),
+        {str(observed.partition): observed.findings[:SHOWN] for observed in parts if observed.findings},
+        sum(max(0, observed.copied_to - observed.mapped_to) for observed in parts),
+        sum(observed.indistinct for observed in parts),
+        sum(observed.not_comparable for observed in parts),
+        max(observed.at_ms for observed in parts),
     )

@@ -49,11 +49,11 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
         sections=[
             (title, tone, len(checks), _alike(checks))
             for title, tone, checks in (
-                ("Forbids a failover", "bad", [it for it in result.checks if it.blocks]),
-                ("Accepted", "bad", [it for it in result.checks if it.waived]),
+                ("Forbids a failover", "bad", [check for check in result.checks if check.blocks]),
+                ("Accepted", "bad", [check for check in result.checks if check.waived]),
                 ("Worth a look", "warn", list(_warnings(result.checks))),
-                ("Holds", "good", [it for it in result.checks if it.passed and it.applies]),
-                ("Does not apply", "soft", [it for it in result.checks if not it.applies]),
+                ("Holds", "good", [check for check in result.checks if check.passed and check.applies]),
+                ("Does not apply", "soft", [check for check in result.checks if not check.applies]),
             )
             if checks
         ],
@@ -65,12 +65,16 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
 
 def _alike(checks: Iterable[GateCheck]) -> list[GateCheck]:
     """Put checks that say the same together: a source that is away keeps sixty of them from being asked."""
-    by_message = grouped((it.message, it) for it in checks)
-    return [replace(of[0], name=listed([it.name for it in of])) for of in by_message.values()]
+    by_message = grouped((check.message, check) for check in checks)
+    return [replace(of[0], name=listed([check.name for check in of])) for of in by_message.values()]
 
 
 def _warnings(checks: Iterable[GateCheck]) -> Iterable[GateCheck]:
-    return (it for it in checks if not it.passed and not it.waived and it.severity is Severity.WARNING)
+    return (
+        check
+        for check in checks
+        if not check.passed and not check.waived and check.severity is Severity.WARNING
+    )
 
 
 def moment(milliseconds: int | None) -> str:

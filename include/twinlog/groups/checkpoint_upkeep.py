@@ -60,11 +60,11 @@ def plan_cut(
     nothing is deleted. The groups were then not looked at, and a missing group may mean that the source is another
     cluster.
     """
-    newest = max((it.at_ms for it in checkpoints.values()), default=0)
+    newest = max((checkpoint.at_ms for checkpoint in checkpoints.values()), default=0)
     if newest < now_ms - DAY_MS:
         return None
     old, gone = now_ms - KEPT_MS, set(ended)
-    before = min(it.offset for it in checkpoints.values() if it.at_ms > old)
+    before = min(checkpoint.offset for checkpoint in checkpoints.values() if checkpoint.at_ms > old)
     behind = {key: it for key, it in checkpoints.items() if it.offset < before and key not in renewed}
     carried = sorted((it for key, it in behind.items() if key not in gone), key=lambda it: it.offset)
     count = len(behind) - len(carried)
@@ -80,7 +80,8 @@ def apply_cut(target: Cluster, topic: str, cut: Cut) -> str:
     try:
         changed = _let_delete(target, topic)
         records = [
-            InternalRecord(it.checkpoint.key(), it.checkpoint.value(), 0, it.at_ms) for it in cut.carried
+            InternalRecord(checkpoint.checkpoint.key(), checkpoint.checkpoint.value(), 0, checkpoint.at_ms)
+            for checkpoint in cut.carried
         ]
         if records:
             target.produce(topic, records)

@@ -53,11 +53,12 @@ def run(
     refused = _commit(clusters.target, plan.decided)
     plan = after_commits(plan, refused)
     written = _write_checkpoints(flow, clusters.target, plan)
-    latency_ms = clock.now_ms() - max(it.row.at_ms for it in plan.decided) if written else None
+    latency_ms = clock.now_ms() - max(decided.row.at_ms for decided in plan.decided) if written else None
     deleted, note = _delete_old(flow, clusters.target, seen, plan)
-    synced = {it.key for it in plan.decided if it.writes} - refused.keys()
+    synced = {decided.key for decided in plan.decided if decided.writes} - refused.keys()
     rows = tuple(
-        final_row(it.row, it.verdict, refused.get(it.key)) if it.writes else it.row for it in plan.decided
+        final_row(decided.row, decided.verdict, refused.get(decided.key)) if decided.writes else decided.row
+        for decided in plan.decided
     )
     return replace(
         _result(flow, seen, plan),
@@ -83,8 +84,10 @@ def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapp
     comparison in a commit does not detect this. A deleted topic's positions are forgotten, so a group that had no
     position looks like one that lost it.
     """
-    due = {it.key.topic for it in plan.decided if it.writes or it.checkpoint is not None}
-    known = {it.remote.topic: it.remote_id for it in seen.routes.values() if it.remote.topic in due}
+    due = {decided.key.topic for decided in plan.decided if decided.writes or decided.checkpoint is not None}
+    known = {
+        route.remote.topic: route.remote_id for route in seen.routes.values() if route.remote.topic in due
+    }
     if not known:
         return {}
     now = target.describe_topics(known)
@@ -117,9 +120,12 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
     Checkpoints of groups that are gone get no tombstone: it makes MM2's client fail for every group
     (MirrorClient.remoteConsumerOffsets of Kafka 4.3.1 expects a value in every record).
     """
-    at_ms = {it.row.at_ms for it in plan.decided}
-    due = [it.checkpoint for it in plan.decided if it.checkpoint is not None]
-    records = [InternalRecord(it.key(), it.value(), CHECKPOINTS_PARTITION, max(at_ms)) for it in due]
+    at_ms = {decided.row.at_ms for decided in plan.decided}
+    due = [decided.checkpoint for decided in plan.decided if decided.checkpoint is not None]
+    records = [
+        InternalRecord(checkpoint.key(), checkpoint.value(), CHECKPOINTS_PARTITION, max(at_ms))
+        for checkpoint in due
+    ]
     if records:
         target.produce(flow.policy.checkpoints_topic(flow.state_alias), records)
     return len(due)
@@ -134,7 +140,7 @@ def _delete_old(
     """
     if not flow.emit_checkpoints or not seen.ledger.copies or seen.notes:
         return 0, ""
-    renewed = {it.key for it in plan.decided if it.checkpoint is not None}
+    renewed = {decided.key for decided in plan.decided if decided.checkpoint is not None}
     cut = plan_cut(seen.checkpoints, plan.ended, renewed, seen.at_ms)
     note = apply_cut(target, flow.policy.checkpoints_topic(flow.state_alias), cut) if cut is not None else ""
     return (0 if cut is None or note else cut.ended), note
@@ -144,8 +150,8 @@ def _result(flow: FlowSettings, seen: GroupView, plan: CheckpointPlan) -> Checkp
     return CheckpointsResult(
         flow=flow.name,
         at_ms=seen.at_ms,
-        groups=len({it.key.group for it in plan.decided}),
-        rows=tuple(it.row for it in plan.decided),
+        groups=len({decided.key.group for decided in plan.decided}),
+        rows=tuple(decided.row for decided in plan.decided),
         uncovered=tuple(sorted(seen.uncovered, key=lambda it: it.group)),
         ages=tuple(_ages(seen, plan)),
         checkpoints=0,
@@ -158,7 +164,7 @@ def _result(flow: FlowSettings, seen: GroupView, plan: CheckpointPlan) -> Checkp
 
 def _ages(seen: GroupView, plan: CheckpointPlan) -> Iterator[CheckpointAge]:
     """Return the age of each group's oldest checkpoint; those written in this step count as new."""
-    fresh = {it.key for it in plan.decided if it.checkpoint is not None}
+    fresh = {decided.key for decided in plan.decided if decided.checkpoint is not None}
     oldest: dict[str, int] = {}
     for key in {*seen.checkpoints, *fresh} - set(plan.ended):
         at_ms = seen.at_ms if key in fresh else seen.checkpoints[key].at_ms

@@ -68,9 +68,9 @@ def never_copied(ledger: Ledger) -> Mapping[SourceIncarnation, Sequence[tuple[in
     empty then.
     """
     found: defaultdict[SourceIncarnation, list[tuple[int, int]]] = defaultdict(list)
-    for it in ledger.beginnings.values():
-        for number, log_start in it.log_starts.items() if it.into_empty else ():
-            found[SourceIncarnation(it.topic, it.topic_id, int(number))].append((0, log_start))
+    for beginning in ledger.beginnings.values():
+        for number, log_start in beginning.log_starts.items() if beginning.into_empty else ():
+            found[SourceIncarnation(beginning.topic, beginning.topic_id, int(number))].append((0, log_start))
     for gap in ledger.gaps:
         if gap.cause in LOST:
             found[gap.life].append((gap.first_offset, gap.last_offset + 1))
@@ -83,10 +83,10 @@ def begun_empty(ledger: Ledger) -> frozenset[SourceIncarnation]:
     Partitions whose source was truncated since are left out: the copy keeps the records the source lost, and the map
     has forgotten them.
     """
-    truncated = {it.topic_partition for it in ledger.gaps if it.cause is GapCause.TRUNCATION}
+    truncated = {gap.topic_partition for gap in ledger.gaps if gap.cause is GapCause.TRUNCATION}
     return frozenset(
-        SourceIncarnation(it.topic, it.topic_id, int(number))
-        for it in ledger.beginnings.values()
-        for number in (it.log_starts if it.into_empty else ())
-        if (it.topic, int(number)) not in truncated
+        SourceIncarnation(beginning.topic, beginning.topic_id, int(number))
+        for beginning in ledger.beginnings.values()
+        for number in (beginning.log_starts if beginning.into_empty else ())
+        if (beginning.topic, int(number)) not in truncated
     )

@@ -118,8 +118,10 @@ def after_commits(plan: CheckpointPlan, refused: Collection[GroupPartition]) -> 
     return replace(
         plan,
         decided=tuple(
-            replace(it, checkpoint=None) if it.takes_ours_back and it.key in refused else it
-            for it in plan.decided
+            replace(decided, checkpoint=None)
+            if decided.takes_ours_back and decided.key in refused
+            else decided
+            for decided in plan.decided
         ),
     )
 
@@ -164,16 +166,19 @@ def _of_partition(
     stopped = wrong(SyncReason.NOT_COPIED, trouble) if trouble else None
     if stopped is None:
         try:
-            return [_decided(flow, seen, it, sync) for it in _placed(seen.routes[partition], standings)]
+            return [
+                _decided(flow, seen, standing, sync)
+                for standing in _placed(seen.routes[partition], standings)
+            ]
         except UnreadableMap as error:
             stopped = wrong(SyncReason.MAP_UNREADABLE, error.message)
-    return [_stopped(it, stopped, seen.at_ms) for it in standings]
+    return [_stopped(standing, stopped, seen.at_ms) for standing in standings]
 
 
 def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupStanding]:
     if route.target is None:
         return standings
-    committed = [it.committed.offset for it in standings]
+    committed = [standing.committed.offset for standing in standings]
     found = places(committed, route.maps, route.target, route.source)
     return (_at(it, place) for it, place in zip(standings, found, strict=True))
 

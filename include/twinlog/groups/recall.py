@@ -64,7 +64,7 @@ def recall(
     keys = sorted({*noted, *waiting})
     if not keys:
         return ()
-    copies, source_of = target.describe_topics({it.topic for it in keys}), sources_of_copies(flow, ledger)
+    copies, source_of = target.describe_topics({key.topic for key in keys}), sources_of_copies(flow, ledger)
     seen = Recalled(
         flow,
         ledger,
@@ -72,10 +72,10 @@ def recall(
         never_copied(ledger),
         noted,
         waiting,
-        target.committed_offsets({it.group for it in keys}),
+        target.committed_offsets({key.group for key in keys}),
         listed_there(target),
         target.offsets(
-            set(all_partitions(copies.found.values())) & {it.topic_partition for it in keys}
+            set(all_partitions(copies.found.values())) & {key.topic_partition for key in keys}
         ).found,
         frozenset(it for it in copies.absent if (source_of(it) or it) not in topics),
     )

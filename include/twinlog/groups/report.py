@@ -162,7 +162,7 @@ class CheckpointsResult:
     @property
     def untold(self) -> str:
         """Say whose positions the source does not tell, and why; "" if it tells those of all groups it lists."""
-        refused = [it for it in self.uncovered if it.refused]
+        refused = [group for group in self.uncovered if group.refused]
         if not refused:
             return ""
         first, more = refused[0], and_more(len(refused), form=" (and {} groups more)")

@@ -100,9 +100,11 @@ def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
     """Read the groups and their positions.  Raises ClusterUnreachable, ClusterRefused."""
     at_ms = clock.now_ms()
     every = clusters.source.groups()
-    listed = tuple(it for it in every if flow.follows_group(it.group))
-    undecided = tuple(it for it in every if flow.groups.why_unsure(it.group))
-    committed = clusters.source.committed_offsets([it.group for it in listed if it.type.commits_offsets])
+    listed = tuple(group for group in every if flow.follows_group(group.group))
+    undecided = tuple(group for group in every if flow.groups.why_unsure(group.group))
+    committed = clusters.source.committed_offsets([
+        group.group for group in listed if group.type.commits_offsets
+    ])
     there = clusters.target.committed_offsets(committed.found)
     unread = _without_offset(flow, clusters.source, listed, committed.found)
     return GroupPositions(at_ms, listed, committed, there, listed_there(clusters.target), undecided, unread)
@@ -116,9 +118,11 @@ def _without_offset(
 ) -> Mapping[str, Sequence[TopicPartition]]:
     """Return the partitions that members read and of which their groups have committed nothing yet."""
     active = [
-        it.group
-        for it in listed
-        if it.state.active and it.type in {GroupType.CLASSIC, GroupType.CONSUMER} and it.group in committed
+        group.group
+        for group in listed
+        if group.state.active
+        and group.type in {GroupType.CLASSIC, GroupType.CONSUMER}
+        and group.group in committed
     ]
     return grouped(
         (group, partition)
@@ -131,7 +135,7 @@ def _without_offset(
 def listed_there(target: ClusterReader) -> Mapping[str, GroupListing]:
     """Return the groups of the target; none if it does not list them: its brokers refuse to move one that is in use."""
     try:
-        return {it.group: it for it in target.groups()}
+        return {group.group: group for group in target.groups()}
     except ClusterRefused:
         return {}
 
@@ -143,12 +147,12 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     Raises ClusterUnreachable, ClusterRefused, and FormatError for a map topic that cannot be read.
     """
     flow, clusters, committed = snapshot.flow, snapshot.clusters, positions.committed
-    wanted = {it for offsets in committed.found.values() for it in offsets}
+    wanted = {offset for offsets in committed.found.values() for offset in offsets}
     ledger = snapshot.read_state().ledger if wanted else snapshot.ledger
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
     topic = flow.policy.checkpoints_topic(flow.state_alias)
     gone, hidden = _missing(
-        flow, clusters.source, (it.group for it in positions.listed), checkpoints, positions.at_ms
+        flow, clusters.source, (group.group for group in positions.listed), checkpoints, positions.at_ms
     )
     return GroupView(
         positions=positions,
@@ -167,19 +171,21 @@ def _uncovered(snapshot: FlowSnapshot, positions: GroupPositions) -> Iterator[Un
     flow = snapshot.flow
     types = {it.group: it.type for it in positions.listed}
     empty = {
-        topic.at_source(it.partition)
+        topic.at_source(partition.partition)
         for topic in (snapshot.discovery.topics if positions.unread else ())
-        for it in topic.partitions
-        if it.source.log_start == it.source.end
+        for partition in topic.partitions
+        if partition.source.log_start == partition.source.end
     }
-    for it in positions.undecided:
-        yield UncoveredGroup(it.group, it.type, flow.groups.why_unsure(it.group), ours=False)
-    for it in positions.listed:
-        if it.type is GroupType.SHARE:
+    for listing in positions.undecided:
+        yield UncoveredGroup(listing.group, listing.type, flow.groups.why_unsure(listing.group), ours=False)
+    for group_listing in positions.listed:
+        if group_listing.type is GroupType.SHARE:
             reason = "a share group keeps its progress in no offsets that could be translated"
-            yield UncoveredGroup(it.group, it.type, reason)
+            yield UncoveredGroup(group_listing.group, group_listing.type, reason)
     for group, partitions in positions.unread.items():
-        names = listed([f"{it.topic}-{it.partition}" for it in partitions if it not in empty])
+        names = listed([
+            f"{partition.topic}-{partition.partition}" for partition in partitions if partition not in empty
+        ])
         if not names:
             continue
         reason = (
@@ -235,7 +241,7 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     reverse_maps = _reverse_maps(flow, clusters, discovery, came_home=snapshot.ledger.came_home)
     gaps = never_copied(snapshot.ledger)
-    problems = {it.topic: it.message for it in discovery.problems if it.blocking}
+    problems = {problem.topic: problem.message for problem in discovery.problems if problem.blocking}
     for topic in discovery.topics:
         for partition in topic.partitions:
             it, life = topic.at_source(partition.partition), topic.life(partition.partition)
@@ -259,8 +265,10 @@ def _unread(
 ) -> Iterator[tuple[TopicPartition, Route]]:
     """Yield partitions whose topic the source would not describe, or whose offsets it did not tell."""
     codes = {ProblemCode.SOURCE_REFUSED, ProblemCode.PARTITION_UNAVAILABLE}
-    problems = {it.topic: it.message for it in discovery.problems if it.code in codes}
-    found = {topic.at_source(it.partition) for topic in discovery.topics for it in topic.partitions}
+    problems = {problem.topic: problem.message for problem in discovery.problems if problem.code in codes}
+    found = {
+        topic.at_source(partition.partition) for topic in discovery.topics for partition in topic.partitions
+    }
     counts = {topic.topic: topic.partition_count for topic in discovery.topics}
     for it in wanted - found:
         if it.topic in problems and it.partition < counts.get(it.topic, it.partition + 1):
@@ -287,13 +295,15 @@ def _reverse_maps(
     if way is None:
         return {}
     return {
-        topic.at_source(it.partition): way.maps.seen(
-            SourceIncarnation(topic.remote_topic, topic.remote.topic_id if topic.remote else "", it.partition)
+        topic.at_source(partition.partition): way.maps.seen(
+            SourceIncarnation(
+                topic.remote_topic, topic.remote.topic_id if topic.remote else "", partition.partition
+            )
         )
         or NOTHING
         for topic in same
         if way.concerns(topic.topic, topic.remote_topic, topic.remote.topic_id if topic.remote else "")
-        for it in topic.partitions
+        for partition in topic.partitions
     }
 
 

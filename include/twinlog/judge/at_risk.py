@@ -55,7 +55,9 @@ def topics_at_risk(
     flow: FlowSettings, facts: FlowFacts, moving: Collection[str] = ()
 ) -> tuple[TopicAtRisk, ...]:
     """Return for each topic what would be lost now; without the source nobody knows all of it."""
-    return tuple(_topic_at_risk(flow, it, live=facts.live, moving=it.topic in moving) for it in facts.judged)
+    return tuple(
+        _topic_at_risk(flow, topic, live=facts.live, moving=topic.topic in moving) for topic in facts.judged
+    )
 
 
 def _topic_at_risk(flow: FlowSettings, it: TopicFacts, *, live: bool, moving: bool) -> TopicAtRisk:
@@ -81,17 +83,17 @@ def drift_of(topic: TopicFacts) -> tuple[str, ...]:
 
 def known_source(facts: FlowFacts) -> KnownSource:
     """Make the picture of the source that is kept in case the source is lost."""
-    known = [_known_topic(it, facts.at_ms) for it in facts.topics]
-    telling = [it for it in known if it.records_at_risk or it.drift or it.unread]
+    known = [_known_topic(topic, facts.at_ms) for topic in facts.topics]
+    telling = [topic for topic in known if topic.records_at_risk or topic.drift or topic.unread]
     return KnownSource(
         at_ms=facts.at_ms,
         topic_count=len(known) - len(telling),
         topics=tuple(sorted(telling, key=lambda it: it.topic)),
         undecided_seen=True,
         left_behind=tuple(
-            KnownLeftBehind(it.topic, it.message)
-            for it in facts.problems
-            if it.code is ProblemCode.LEFT_BEHIND
+            KnownLeftBehind(problem.topic, problem.message)
+            for problem in facts.problems
+            if problem.code is ProblemCode.LEFT_BEHIND
         ),
     )
 
@@ -120,14 +122,14 @@ def _before(at_ms: int, seconds: float | Unknown) -> int | None:
 def risk_sample(facts: FlowFacts, topics: Iterable[TopicAtRisk]) -> RiskSample:
     """Take the sample of this moment, joined with the sample already in the same slot."""
     every = list(topics)
-    sizes = total(known(it.bytes, "a topic's size") for it in every)
+    sizes = total(known(topic.bytes, "a topic's size") for topic in every)
     return sample(
         facts.at_ms,
-        sum(it.known for it in every),
+        sum(topic.known for topic in every),
         if_known(sizes.fact),
-        round(max((it.seconds or 0.0 for it in every), default=0.0) * 1000),
+        round(max((topic.seconds or 0.0 for topic in every), default=0.0) * 1000),
         facts.ledger.risk_samples,
-        age_known=not facts.unseen and all(it.seconds is not None for it in every),
+        age_known=not facts.unseen and all(topic.seconds is not None for topic in every),
         copied=newly_copied(facts.partitions),
     )
 

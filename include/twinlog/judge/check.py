@@ -172,7 +172,8 @@ NAMED_IN_MESSAGE = 5
 def judge(suite: Suite, rows: Sequence[Row]) -> Judged:
     """Judge every row by every check, in the order of the suite."""
     results = (
-        result_of(suite, it, [row for row in rows if not _holds(it, row)], rows) for it in suite.checks
+        result_of(suite, check, [row for row in rows if not _holds(check, row)], rows)
+        for check in suite.checks
     )
     return Judged(suite, len(rows), tuple(results))
 
@@ -242,13 +243,13 @@ def _short(suite: Suite, check: Check, row: Row) -> Offence:
 
 def in_lines(failed: Iterable[CheckResult]) -> Iterator[str]:
     """Say what failed, a line a check; checks that compare with one fact which nobody knows share a line.  Pure."""
-    by_why = grouped((tuple(it.why for it in check.offences), check) for check in failed)
+    by_why = grouped((tuple(offence.why for offence in check.offences), check) for check in failed)
     for whys, checks in by_why.items():
         if len(checks) > 1 and all(whys):
             more = and_more(len(whys), 1, ", and {} more")
-            yield f"{', '.join(it.name for it in checks)}: not known ({whys[0]}{more})"
+            yield f"{', '.join(check.name for check in checks)}: not known ({whys[0]}{more})"
         else:
-            yield from (f"{it.name}: {it.message}" for it in checks)
+            yield from (f"{check.name}: {check.message}" for check in checks)
 
 
 def _passed(suite: Suite, check: Check, judged: int, total: int) -> tuple[str, str]:

@@ -83,10 +83,10 @@ def _index(validated: Sequence[Judged]) -> str:
 
 
 def _verdict(one: Judged) -> str:
-    failed = [it for it in one.results if not it.passed]
+    failed = [result for result in one.results if not result.passed]
     if not failed:
         return '<span class="badge good">all hold</span>'
-    names = ", ".join(escape(f"{it.name} ({it.severity.value})") for it in failed)
+    names = ", ".join(escape(f"{result.name} ({result.severity.value})") for result in failed)
     return f'<span class="badge bad">{len(failed)} broken</span> {names}'
 
 
@@ -111,7 +111,7 @@ def new_report(flow: FlowSettings, kind: str, run_id: str, at_ms: int) -> Path:
     moment = iso(at_ms, "milliseconds").removesuffix("+00:00").replace("-", "").replace(":", "")
     report = folder / f"{moment}Z-{_plain(run_id)[:60]}".rstrip("-")
     report.mkdir(parents=True, exist_ok=True)
-    for old in sorted(it for it in folder.iterdir() if it.is_dir())[: -flow.gate.reports_kept]:
+    for old in sorted(path for path in folder.iterdir() if path.is_dir())[: -flow.gate.reports_kept]:
         shutil.rmtree(old, ignore_errors=True)
     return report
 

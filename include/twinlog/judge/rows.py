@@ -100,10 +100,14 @@ def rows_of(
 
 def blocked_rows(facts: FlowFacts) -> tuple[Row, ...]:
     """Make one row per topic: whether it is not copied at all, or not any more, and why."""
-    problems = grouped((it.topic, f"{it.message}; {it.hint}") for it in facts.problems if it.forbids_failover)
+    problems = grouped(
+        (problem.topic, f"{problem.message}; {problem.hint}")
+        for problem in facts.problems
+        if problem.forbids_failover
+    )
     return tuple(
         {"topic": topic, "blocked": int(topic in problems), "problems": tuple(problems.get(topic, ()))}
-        for topic in sorted({it.topic for it in facts.topics} | problems.keys())
+        for topic in sorted({topic.topic for topic in facts.topics} | problems.keys())
     )
 
 
@@ -123,7 +127,7 @@ def flow_row(flow: FlowSettings, facts: FlowFacts) -> Row:
         "state_age_allowed": flow.gate.state_age_seconds,
         "out_of_service": int(phase.out_of_service and not acting),
         "paused": int(phase is FlowPhase.PAUSED and not flow.observed),
-        "topics": sum(not it.heartbeats and not it.left_out for it in facts.topics),
+        "topics": sum(not topic.heartbeats and not topic.left_out for topic in facts.topics),
         "heartbeat_age_seconds": heartbeat_age(facts),
         "heartbeat_age_allowed": flow.tiers[0].rpo_seconds if flow.heartbeats_replication else None,
         "free_disk_wanted": flow.gate.free_disk_percent,
@@ -154,31 +158,39 @@ def topic_rows(
     parts = by_topic(covered)
     return tuple(
         {
-            "topic": it.topic,
-            **topic_columns(it.source, it.copy, facts.target_brokers),
-            "rpo_seconds": flow.tier_of(it.topic).rpo_seconds,
-            "age_seconds": it.age_seconds,
-            "undecided_seconds": it.undecided_seconds,
+            "topic": topic.topic,
+            **topic_columns(topic.source, topic.copy, facts.target_brokers),
+            "rpo_seconds": flow.tier_of(topic.topic).rpo_seconds,
+            "age_seconds": topic.age_seconds,
+            "undecided_seconds": topic.undecided_seconds,
             "undecided_allowed": flow.gate.undecided_seconds,
-            "held_by": _holders(facts, it),
-            "gaps": gaps[it.topic],
-            "source_partitions": it.partition_count,
-            "partitions_seen": it.partition_count - it.unseen,
-            "partitions_unread": it.unseen,
-            "known_partitions": it.partition_count,
-            "target_partitions": it.copy_partitions,
-            "records_at_risk": it.missing.fact,
-            "drifting_entries": it.drift if isinstance(it.drift, Unknown) else len(it.drift),
-            **_audited(flow, it, total(parts.get(it.topic, ())), facts.at_ms, wanted),
-            **(_found(facts, it) if flow.observed and it.copy is not None else dict.fromkeys(FOUND.values())),
+            "held_by": _holders(facts, topic),
+            "gaps": gaps[topic.topic],
+            "source_partitions": topic.partition_count,
+            "partitions_seen": topic.partition_count - topic.unseen,
+            "partitions_unread": topic.unseen,
+            "known_partitions": topic.partition_count,
+            "target_partitions": topic.copy_partitions,
+            "records_at_risk": topic.missing.fact,
+            "drifting_entries": topic.drift if isinstance(topic.drift, Unknown) else len(topic.drift),
+            **_audited(flow, topic, total(parts.get(topic.topic, ())), facts.at_ms, wanted),
+            **(
+                _found(facts, topic)
+                if flow.observed and topic.copy is not None
+                else dict.fromkeys(FOUND.values())
+            ),
         }
-        for it in facts.judged
+        for topic in facts.judged
     )
 
 
 def _holders(facts: FlowFacts, topic: TopicFacts) -> tuple[str, ...]:
     """Name the producers that hold transactions of a topic open, now or when the last cycle looked."""
-    now = tuple(f"{it.message}; {it.hint}" for it in facts.undecided if it.topic == topic.topic)
+    now = tuple(
+        f"{partition.message}; {partition.hint}"
+        for partition in facts.undecided
+        if partition.topic == topic.topic
+    )
     return now if facts.live else tuple(filter(None, [topic.held_by]))
 
 
@@ -191,7 +203,7 @@ def _audited(flow: FlowSettings, topic: TopicFacts, audited: Coverage, at_ms: in
         "audit_differences": audited.differences if audited.compared and not flow.observed else None,
         "audit_age_seconds": known(age, "a partition with records was never audited") if judged else None,
         "audit_age_allowed": flow.gate.audit_age_seconds,
-        "unproved_records": sum(it.records for it in audited.unproved),
+        "unproved_records": sum(count.records for count in audited.unproved),
         "audited_percent": audited.audited_percent if judged else None,
         "audit_wanted_percent": wanted_percent(flow, topic.topic, wanted) if judged else None,
     }
@@ -203,16 +215,18 @@ FOUND = {kind: f"{kind}_found" for kind in KINDS}
 
 def _found(facts: FlowFacts, topic: TopicFacts) -> Row:
     """Count what was found in a copy that is only observed; partitions that nobody has looked at make it unknown."""
-    lives = [SourceIncarnation(topic.topic, topic.topic_id, it.partition) for it in topic.partitions]
+    lives = [
+        SourceIncarnation(topic.topic, topic.topic_id, partition.partition) for partition in topic.partitions
+    ]
     seen = [it for life in lives if (it := facts.ledger.observed.get(life)) is not None]
     unseen = f"{len(lives) - len(seen)} partition(s) were not observed yet" if len(seen) < len(lives) else ""
-    passed_over = sum(it.passed_over for it in seen)
+    passed_over = sum(observed.passed_over for observed in seen)
     waiting = f"{passed_over:,} record(s) have no copy so far, though later ones have" if passed_over else ""
-    unmatched = any(it.unmatched for it in seen)
+    unmatched = any(observed.unmatched for observed in seen)
     open_end = "records at the end of the copy are like none of the source so far" if unmatched else ""
 
     def count(kind: str) -> Cell:
-        found = sum(it.counts.get(kind, 0) for it in seen)
+        found = sum(observed.counts.get(kind, 0) for observed in seen)
         doubt = unseen or (waiting if kind == MISSING else open_end)
         return found or (Unknown(doubt) if doubt else 0)
 

@@ -88,13 +88,15 @@ def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterRes
     if not move.moves:
         return todo
     copy_end = owned.grant.copy_ends.get(move.topic_partition)
-    records = [it for gap in todo.gaps for it in crossing(owned.state, gap, copy_end)]
+    records = [record for gap in todo.gaps for record in crossing(owned.state, gap, copy_end)]
     note = OffsetsAltered(
         *(*move.life, clock.now_ms(), move.from_offset, move.to_offset),
         *(asked.by, asked.reason.strip(), owned.run_id),
     )
     # The epoch of the last copied batch says nothing of the log right before the new place.
-    epochs = [forgotten(owned.state, it) for it in snapshot.ledger.leader_epochs if it.life == move.life]
+    epochs = [
+        forgotten(owned.state, epoch) for epoch in snapshot.ledger.leader_epochs if epoch.life == move.life
+    ]
     owned.write([*records, *epochs, noted(owned.state, note)])
     return replace(todo, changed=True)
 
@@ -160,7 +162,14 @@ def _standing(
     has a problem or has not begun.
     """
     flow, name, number = snapshot.flow, asked.topic, asked.partition
-    topic = next((it for it in snapshot.discovery.topics if it.topic == name), None)
+    topic = next(
+        (
+            discovered_topic
+            for discovered_topic in snapshot.discovery.topics
+            if discovered_topic.topic == name
+        ),
+        None,
+    )
     if topic is None:
         raise UsageError(
             f"--topic: {flow.name} replicates no topic {name}", hint="`twinlog topics offsets` lists them"
@@ -171,7 +180,7 @@ def _standing(
         )
     if problem := next((it for it in snapshot.discovery.problems if it.topic == name and it.blocking), None):
         raise refused(name, number, f"is not copied: {problem.message}", problem.hint)
-    found = next((it for it in topic.provisioned if it.partition == number), None)
+    found = next((partition for partition in topic.provisioned if partition.partition == number), None)
     if found is None or found.target is None:
         raise refused(
             *(name, number, "is not seen whole: a cluster does not say where its log begins and ends"),

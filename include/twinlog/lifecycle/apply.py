@@ -56,7 +56,9 @@ class LifecycleResult:
 
     def __add__(self, other: LifecycleResult) -> LifecycleResult:
         """Return what both say."""
-        return LifecycleResult(*(getattr(self, it.name) + getattr(other, it.name) for it in fields(self)))
+        return LifecycleResult(
+            *(getattr(self, field.name) + getattr(other, field.name) for field in fields(self))
+        )
 
     @property
     def changed(self) -> bool:
@@ -82,7 +84,7 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
     if todo.empty or dry_run:
         return _promise(flow, clusters, todo, ledger)
     # Gaps at which a partition stops need no fence, since the copy does not go on.
-    gaps = [describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost if not it.past]
+    gaps = [describe(clusters, lost, ledger, clock.now_ms()) for lost in todo.lost if not lost.past]
     change(flow, clusters.target, lambda now: _standing(todo, gaps, now))
     done = LifecycleResult(gaps=tuple(gaps))
     done += (
@@ -90,8 +92,10 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
         if todo.fenced
         else LifecycleResult(notes=_notes(flow, todo))
     )
-    for it in todo.due:
-        done += _delete(flow, clusters, it, ledger.incarnations[it.topic].remote_topic_id, run_id)
+    for deleted_topic in todo.due:
+        done += _delete(
+            flow, clusters, deleted_topic, ledger.incarnations[deleted_topic.topic].remote_topic_id, run_id
+        )
     for topic in todo.rebuilt:
         done += _rebuild(flow, clusters, topic, run_id)
     return done
@@ -99,8 +103,8 @@ def run(snapshot: FlowSnapshot, *, dry_run: bool = False, run_id: str | None = N
 
 def _standing(todo: LifecyclePlan, gaps: Sequence[Gap], now: Ledger) -> Entries:
     """Return what is noted without the fence, as far as the ledger has it as it was planned for.  Pure."""
-    gone = [it for it in todo.gone if it.topic not in now.deleted]
-    return Entries([*gone, *gaps], [it for it in todo.back if now.deleted.get(it.topic) == it])
+    gone = [topic for topic in todo.gone if topic.topic not in now.deleted]
+    return Entries([*gone, *gaps], [topic for topic in todo.back if now.deleted.get(topic.topic) == topic])
 
 
 def make_plan(
@@ -116,7 +120,7 @@ def make_plan(
     starts (in the discovery), progress, the ledger with the leader epochs of what was copied, log ends.
     """
     topics = with_later_ends(clusters.source, discovery.topics, progress)
-    noted = {it.topic_partition: it.epoch for it in epochs_of(discovery, ledger)}
+    noted = {epoch.topic_partition: epoch.epoch for epoch in epochs_of(discovery, ledger)}
     read = {it: ReadUpTo(epoch, progress[it] + 1) for it, epoch in noted.items() if it in progress}
     ends = clusters.source.epoch_ends(read)
     todo = plan_lifecycle(flow, replace(discovery, topics=topics), ledger, progress, ends, clock.now_ms())
@@ -127,15 +131,15 @@ def _promise(flow: FlowSettings, clusters: Clusters, todo: LifecyclePlan, ledger
     """Return what doing the plan would change."""
     kept = [
         refusal
-        for it in todo.due
-        if (refusal := _kept(flow, clusters, it, ledger.incarnations[it.topic].remote_topic_id))
+        for topic in todo.due
+        if (refusal := _kept(flow, clusters, topic, ledger.incarnations[topic.topic].remote_topic_id))
     ]
     names = {refusal.name for refusal in kept}
     return LifecycleResult(
-        appended=tuple(it.topic for it in todo.adopted),
+        appended=tuple(topic.topic for topic in todo.adopted),
         rebuilt=todo.rebuilt,
-        deleted_copies=tuple(it.remote_topic for it in todo.due if it.remote_topic not in names),
-        gaps=tuple(describe(clusters, it, ledger, clock.now_ms()) for it in todo.lost),
+        deleted_copies=tuple(topic.remote_topic for topic in todo.due if topic.remote_topic not in names),
+        gaps=tuple(describe(clusters, lost, ledger, clock.now_ms()) for lost in todo.lost),
         refused=tuple(kept),
         notes=_notes(flow, todo),
     )
@@ -167,7 +171,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
             refused.append(Refusal.of(lost.topic, error))
     owned.write(records)
     return LifecycleResult(
-        appended=tuple(it.topic for it in todo.adopted),
+        appended=tuple(discovered_topic.topic for discovered_topic in todo.adopted),
         gaps=tuple(gaps),
         refused=tuple(refused),
         notes=_notes(flow, todo),
@@ -177,11 +181,11 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
 def _notes(flow: FlowSettings, todo: LifecyclePlan) -> tuple[str, ...]:
     return (
         *(
-            f"{it.topic} was deleted and created again on {flow.source.alias}: its records are appended to"
-            f" those of the deleted topic in {it.remote_topic}"
-            for it in todo.adopted
+            f"{topic.topic} was deleted and created again on {flow.source.alias}: its records are appended to"
+            f" those of the deleted topic in {topic.remote_topic}"
+            for topic in todo.adopted
         ),
-        *(f"{told(it)}; the copy goes on behind them" for it in todo.lost if it.past),
+        *(f"{told(lost)}; the copy goes on behind them" for lost in todo.lost if lost.past),
         *_unproven(flow, todo.unproven),
     )
 

@@ -98,7 +98,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
 
     Return the names of its copies. Raises as `run`.
     """
-    incarnations = [it for it in ledger.every_incarnation if it.topic == topic]
+    incarnations = [incarnation for incarnation in ledger.every_incarnation if incarnation.topic == topic]
     copied = any(it.topic == topic for it in read_progress(flow, clusters.target))
     if not incarnations and not copied:
         raise UsageError(
@@ -118,7 +118,9 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
         )
         raise _refused(flow, topic, why, f"check {flow.source.alias}.bootstrap.servers")
     # If only progress knows a topic, as MM2's, its copy has the name that the policy gives.
-    remotes = tuple(dict.fromkeys(it.remote_topic for it in incarnations)) or (flow.remote_name(topic),)
+    remotes = tuple(dict.fromkeys(incarnation.remote_topic for incarnation in incarnations)) or (
+        flow.remote_name(topic),
+    )
     if topic not in _missing(clusters.source, [topic]):
         raise _refused(flow, topic, f"{flow.source.alias} has it", _NOT_YET)
     if there := sorted(set(remotes) - _missing(clusters.target, remotes)):
@@ -166,7 +168,7 @@ class KnownTopic:
         yield from (record for kind, record in self.read(flow, clusters) if kind in OF_A_COPY)
         for accepted in ledger.accepted:
             if accepted.topic == self.topic:
-                yield from (forgotten(self.state, it) for it in every_form(accepted))
+                yield from (forgotten(self.state, record) for record in every_form(accepted))
 
     def all_but_pauses(self, flow: FlowSettings, clusters: Clusters) -> list[StateRecord]:
         """Make the records that forget it after policy deleted its copy.

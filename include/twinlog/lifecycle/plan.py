@@ -68,7 +68,7 @@ class LifecyclePlan:
     @property
     def fenced(self) -> bool:
         """Say whether a part of the plan must be written behind the fence."""
-        return bool(self.adopted or any(it.past for it in self.lost))
+        return bool(self.adopted or any(lost.past for lost in self.lost))
 
 
 def plan_lifecycle(
@@ -90,19 +90,21 @@ def plan_lifecycle(
         if problem.blocking:
             problems.setdefault(problem.topic, set()).add(problem.code)
     recreated = [
-        it for it in discovery.topics if problems.get(it.topic) == {ProblemCode.RECREATED} and not it.paused
+        topic
+        for topic in discovery.topics
+        if problems.get(topic.topic) == {ProblemCode.RECREATED} and not topic.paused
     ]
     on_recreated = flow.lifecycle.on_recreated
-    anew = [it.topic for it in recreated if on_recreated is RecreatedPolicy.NEW_INCARNATION]
+    anew = [topic.topic for topic in recreated if on_recreated is RecreatedPolicy.NEW_INCARNATION]
     # If the topic of a rebuild that is being copied was recreated since, the rebuild is not begun anew: the policy
     # decides.
     begun = [
-        it.topic
-        for it in ledger.rebuilds.values()
-        if it.phase is RebuildPhase.DELETING
-        or (it.phase is RebuildPhase.COPYING and it.topic not in problems)
+        rebuild.topic
+        for rebuild in ledger.rebuilds.values()
+        if rebuild.phase is RebuildPhase.DELETING
+        or (rebuild.phase is RebuildPhase.COPYING and rebuild.topic not in problems)
     ]
-    epochs = {it.topic_partition: it for it in epochs_of(discovery, ledger)}
+    epochs = {epoch.topic_partition: epoch for epoch in epochs_of(discovery, ledger)}
     lost = [
         found
         for topic in discovery.topics
@@ -126,7 +128,7 @@ def plan_lifecycle(
 def epochs_of(discovery: Discovery, ledger: Ledger) -> Iterator[LeaderEpoch]:
     """Return the leader epochs of the records copied last, for the incarnations that are copied now."""
     ids = {topic.topic: topic.topic_id for topic in discovery.topics if not topic.blocked}
-    return (it for it in ledger.leader_epochs if ids.get(it.topic) == it.topic_id)
+    return (epoch for epoch in ledger.leader_epochs if ids.get(epoch.topic) == epoch.topic_id)
 
 
 def find_lost(
@@ -182,24 +184,24 @@ def _deletions(
     flow: FlowSettings, discovery: Discovery, ledger: Ledger, now_ms: int
 ) -> tuple[tuple[DeletedTopic, ...], tuple[DeletedTopic, ...], tuple[DeletedTopic, ...]]:
     """Return topics first seen to be gone, topics that exist again, and topics whose copies are due to be deleted."""
-    gone = {it.topic: it for it in discovery.problems if it.code is ProblemCode.DELETED}
+    gone = {problem.topic: problem for problem in discovery.problems if problem.code is ProblemCode.DELETED}
     known = ledger.incarnations
     new = tuple(
         DeletedTopic(name, known[name].topic_id, known[name].remote_topic, now_ms)
         for name in gone
         if name not in ledger.deleted
     )
-    back = tuple(it for it in ledger.deleted.values() if it.topic not in gone)
+    back = tuple(topic for topic in ledger.deleted.values() if topic.topic not in gone)
     after = flow.lifecycle.delete_after_ms
     due = tuple(
-        it
-        for it in ledger.deleted.values()
+        topic
+        for topic in ledger.deleted.values()
         if after is not None
-        and it.topic in gone
-        and it.topic not in ledger.pauses
-        and it.remote_topic == flow.remote_name(it.topic)
-        and now_ms - it.first_seen_ms >= after
-        and _same_cluster(discovery, ledger, it.topic)
+        and topic.topic in gone
+        and topic.topic not in ledger.pauses
+        and topic.remote_topic == flow.remote_name(topic.topic)
+        and now_ms - topic.first_seen_ms >= after
+        and _same_cluster(discovery, ledger, topic.topic)
     )
     return new, back, due
 

@@ -50,7 +50,7 @@ def run(snapshot: FlowSnapshot) -> CopyPositions:
     snapshot.read_state()
     return CopyPositions(
         snapshot.flow.name,
-        tuple(it for topic in snapshot.discovery.topics for it in _of_topic(snapshot, topic)),
+        tuple(position for topic in snapshot.discovery.topics for position in _of_topic(snapshot, topic)),
         snapshot.ledger.altered,
     )
 
@@ -59,14 +59,16 @@ def _of_topic(snapshot: FlowSnapshot, topic: DiscoveredTopic) -> Iterator[CopyPo
     flow, ledger = snapshot.flow, snapshot.ledger
     held = _why_held(snapshot, topic)
     stopped = resolve(flow, [topic], snapshot.progress, {}, {}).stopped
-    whys = {it.partition: it.message for it in stopped}
-    read = {it.partition: it for it in topic.partitions}
+    whys = {partition.partition: partition.message for partition in stopped}
+    read = {partition.partition: partition for partition in topic.partitions}
     never = Counter[int]()
     for gap in ledger.gaps:
         if (gap.topic, gap.topic_id) == (topic.topic, topic.topic_id):
             never[gap.partition] += gap.last_offset - gap.first_offset + 1
     never.update(
-        it.partition for it in ledger.quarantined if (it.topic, it.topic_id) == (topic.topic, topic.topic_id)
+        quarantine.partition
+        for quarantine in ledger.quarantined
+        if (quarantine.topic, quarantine.topic_id) == (topic.topic, topic.topic_id)
     )
     for number in range(topic.partition_count):
         mapped, it = snapshot.maps.seen(topic.life(number)), read.get(number)

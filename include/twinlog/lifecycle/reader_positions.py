@@ -32,7 +32,7 @@ class Reader:
 
 def readers(target: ClusterReader, remote_topic: str) -> dict[str, Reader]:
     """Return the groups of the target that have committed offsets on a topic."""
-    listed = {it.group: it for it in target.groups() if it.type.commits_offsets}
+    listed = {listing.group: listing for listing in target.groups() if listing.type.commits_offsets}
     found: dict[str, Reader] = {}
     for group, offsets in target.committed_offsets(listed).require().items():
         positions = {it.partition: at.offset for it, at in offsets.items() if it.topic == remote_topic}
@@ -50,7 +50,10 @@ def upstream_positions(
     every group begins at its first record.  In a copy that the flow did not write there are no `maps`: positions are
     among foreign records.
     """
-    begins = {it.partition: it.source.log_start for it in topic.partitions}
+    begins = {
+        discovered_partition.partition: discovered_partition.source.log_start
+        for discovered_partition in topic.partitions
+    }
 
     def upstream(partition: int, downstream: int) -> int | None:
         if life is None or partition not in begins:
@@ -71,13 +74,13 @@ def carried_over(
 
     They are about the incarnation that rebuild copied. If the topic was recreated since, no group has read any of it.
     """
-    begins = {it.partition: it.source.log_start for it in topic.partitions}
+    begins = {partition.partition: partition.source.log_start for partition in topic.partitions}
     same_life = before is not None and not differ(before.topic_id, topic.topic_id)
     return tuple(
-        it if same_life else replace(it, upstream=begins.get(it.partition))
-        for it in (before.groups if before is not None else ())
-        if it.awaited
-        if it.group not in using or it.partition not in using[it.group].committed
+        group if same_life else replace(group, upstream=begins.get(group.partition))
+        for group in (before.groups if before is not None else ())
+        if group.awaited
+        if group.group not in using or group.partition not in using[group.group].committed
     )
 
 
@@ -90,9 +93,9 @@ def owed(ledger: Ledger, topics: Iterable[str]) -> Iterator[tuple[GroupPartition
         # While the copy is deleted, the ledger still has the incarnation before; later another one may have followed.
         emptying = rebuild.phase is RebuildPhase.DELETING
         if emptying or life is None or not differ(rebuild.topic_id, life.topic_id):
-            for it in rebuild.groups:
-                if it.awaited:
-                    yield GroupPartition(it.group, rebuild.remote_topic, it.partition), it
+            for group in rebuild.groups:
+                if group.awaited:
+                    yield GroupPartition(group.group, rebuild.remote_topic, group.partition), group
 
 
 def _upstream(known: OffsetMap | UnreadableMap | None, downstream: int) -> int | None:
@@ -110,21 +113,26 @@ def restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, begins: Ma
     of its own meanwhile keeps that. A group with members waits until they are gone. A group in a partition whose new
     map cannot be read waits until the map can be read.
     """
-    incarnations = {SourceIncarnation(rebuilt.topic, rebuilt.topic_id, it.partition) for it in rebuilt.groups}
+    incarnations = {
+        SourceIncarnation(rebuilt.topic, rebuilt.topic_id, position.partition) for position in rebuilt.groups
+    }
     maps = read_maps(flow, clusters.target, incarnations)
     progress = read_progress(flow, clusters.target)
     ready: dict[GroupPosition, int] = {}
-    for it in rebuilt.groups:
-        if it.upstream is None or it.restored:
+    for group in rebuilt.groups:
+        if group.upstream is None or group.restored:
             continue
-        known = maps.seen(SourceIncarnation(rebuilt.topic, rebuilt.topic_id, it.partition))
-        last = progress.get(TopicPartition(rebuilt.topic, it.partition))
-        downstream = new_position(it.upstream, begins.get(str(it.partition), 0), known, last)
+        known = maps.seen(SourceIncarnation(rebuilt.topic, rebuilt.topic_id, group.partition))
+        last = progress.get(TopicPartition(rebuilt.topic, group.partition))
+        downstream = new_position(group.upstream, begins.get(str(group.partition), 0), known, last)
         if downstream is not None:
-            ready[it] = downstream
+            ready[group] = downstream
     committed_now = _commit(clusters, rebuilt.remote_topic, ready)
-    groups = tuple(replace(it, restored=True) if it in committed_now else it for it in rebuilt.groups)
-    waiting = any(it.awaited for it in groups)
+    groups = tuple(
+        replace(position, restored=True) if position in committed_now else position
+        for position in rebuilt.groups
+    )
+    waiting = any(position.awaited for position in groups)
     return replace(rebuilt, groups=groups, phase=RebuildPhase.COPYING if waiting else RebuildPhase.DONE)
 
 
@@ -154,4 +162,8 @@ def _commit(
         changes.setdefault(it.group, {})[partition] = OffsetChange(offset, None)
     refused = clusters.target.alter_offsets(changes).refused if changes else {}
     waits = {key for key, error in refused.items() if error.code != OFFSET_MOVED}
-    return frozenset(it for it in ready if GroupPartition(it.group, remote_topic, it.partition) not in waits)
+    return frozenset(
+        position
+        for position in ready
+        if GroupPartition(position.group, remote_topic, position.partition) not in waits
+    )

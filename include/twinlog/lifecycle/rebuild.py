@@ -41,9 +41,9 @@ def own_configs(target: ClusterReader, remote_topic: str) -> dict[str, str]:
     """Return the settings that were made on the copy itself; empty if the copy is gone."""
     entries = target.topic_configs([remote_topic]).found.get(remote_topic, {})
     return {
-        it.name: it.value
-        for it in sorted(entries.values(), key=lambda it: it.name)
-        if it.source is ConfigSource.TOPIC and it.value is not None and not it.read_only
+        entry.name: entry.value
+        for entry in sorted(entries.values(), key=lambda it: it.name)
+        if entry.source is ConfigSource.TOPIC and entry.value is not None and not entry.read_only
     }
 
 
@@ -109,7 +109,7 @@ def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescript
             code="overtaken",
             topic=begun.topic,
         )
-    partitions = [TopicPartition(created.name, it.partition) for it in created.partitions]
+    partitions = [TopicPartition(created.name, partition.partition) for partition in created.partitions]
     if any(bounds.end for bounds in clusters.target.offsets(partitions).require().values()):
         raise TerminalError(
             f"{created.name} was made again on {flow.target.alias} and holds records that are not ours",
@@ -193,7 +193,7 @@ def run(
     flow.require_copied("a rebuild")
     work = Work(flow, clusters, topic, **asked)
     rows, _ = perform(STEPS, work, flow, told)
-    told_so = tuple(it.message for it in rows if it.name is StepName.BEGIN and work.deleted)
+    told_so = tuple(row.message for row in rows if row.name is StepName.BEGIN and work.deleted)
     return replace(_result(flow, work.begun), deleted=work.deleted, notes=told_so, steps=rows)
 
 
@@ -206,7 +206,7 @@ def _note(work: Work) -> Outcome:
             work.begun = before
             return skipped(f"it was begun by {before.by}, and is {before.phase.value}")
     work.begun = _noted(work, before)
-    kept = sum(it.upstream is not None for it in work.begun.groups)
+    kept = sum(group.upstream is not None for group in work.begun.groups)
     return done(f"{work.begun.phase.value}; {kept:,} position(s) of groups are kept")
 
 
@@ -292,7 +292,7 @@ def _begin(work: Work) -> Outcome:
 def _restore_groups(work: Work) -> Outcome:
     ledger = read_behind_fence(work.flow, work.clusters.target)
     work.begun = _restore(work.flow, work.clusters, work.begun, ledger)
-    waiting = sum(it.awaited for it in work.begun.groups)
+    waiting = sum(group.awaited for group in work.begun.groups)
     return done(f"{waiting:,} position(s) wait until the copy has come so far")
 
 
@@ -340,10 +340,10 @@ def restore_reached(flow: FlowSettings, clusters: Clusters) -> None:
     Paused topics are skipped. Raises errors of clusters.
     """
     ledger = read_ledger(flow, clusters.target)
-    for it in ledger.rebuilds.values():
-        held_up = why_suspended(ledger, flow.recovery_run) or why_paused(ledger, it.topic)
-        if it.phase is RebuildPhase.COPYING and not held_up:
-            _restore(flow, clusters, it, ledger)
+    for rebuild in ledger.rebuilds.values():
+        held_up = why_suspended(ledger, flow.recovery_run) or why_paused(ledger, rebuild.topic)
+        if rebuild.phase is RebuildPhase.COPYING and not held_up:
+            _restore(flow, clusters, rebuild, ledger)
 
 
 def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: Ledger) -> Rebuild:
@@ -359,7 +359,7 @@ def _restore(flow: FlowSettings, clusters: Clusters, rebuilt: Rebuild, ledger: L
 
 
 def _result(flow: FlowSettings, rebuilt: Rebuild) -> RebuildResult:
-    by = grouped(((it.upstream is not None, it.restored), it.group) for it in rebuilt.groups)
+    by = grouped(((group.upstream is not None, group.restored), group.group) for group in rebuilt.groups)
     return RebuildResult(
         flow.name,
         rebuilt.topic,
@@ -368,5 +368,5 @@ def _result(flow: FlowSettings, rebuilt: Rebuild) -> RebuildResult:
         deleted=False,
         restored=tuple(sorted({*by.get((True, True), ())})),
         waiting=tuple(sorted({*by.get((True, False), ())})),
-        unknown=tuple(sorted({it.group for it in rebuilt.groups if it.upstream is None})),
+        unknown=tuple(sorted({group.group for group in rebuilt.groups if group.upstream is None})),
     )

@@ -71,7 +71,7 @@ class RebuildPlan:
 
 def stale(discovery: Discovery, topic: str) -> bool:
     """Say whether the topic or its copy is no longer the one that was rebuilt."""
-    return any(it.topic == topic and it.code in LIFE_CODES for it in discovery.problems)
+    return any(problem.topic == topic and problem.code in LIFE_CODES for problem in discovery.problems)
 
 
 def plan_of(
@@ -83,14 +83,18 @@ def plan_of(
         ledger.incarnations.get(topic),
         ledger.rebuilds.get(topic),
     )
-    other_log = any(it.topic == topic and it.code is ProblemCode.OTHER_LOG for it in discovery.problems)
+    other_log = any(
+        problem.topic == topic and problem.code is ProblemCode.OTHER_LOG for problem in discovery.problems
+    )
     changed = before is not None and (other_log or differ(before.topic_id, found.topic_id))
     life = None if changed else before
     begun = known if known is not None and known.phase is RebuildPhase.DELETING else None
     remote = found.remote
     foreign = before is not None and remote is not None and differ(before.remote_topic_id, remote.topic_id)
     partitions = range(remote.partitions if remote is not None else 0)
-    bounds = clusters.target.offsets(TopicPartition(found.remote_topic, it) for it in partitions).found
+    bounds = clusters.target.offsets(
+        TopicPartition(found.remote_topic, partition) for partition in partitions
+    ).found
     using = readers(clusters.target, found.remote_topic)
     mapped = () if life is None or foreign else partitions
     lives = {SourceIncarnation(topic, life.topic_id if life is not None else "", it) for it in mapped}
@@ -103,7 +107,7 @@ def plan_of(
         )
     )
     committed = flow.copy.read_committed
-    begins = {it.partition: it.source.log_start for it in found.partitions}
+    begins = {partition.partition: partition.source.log_start for partition in found.partitions}
     writers = _writers(flow, clusters, found, begun)
     refused = [str(shared(flow, topic, found.remote_topic, writers))] if writers else []
     return RebuildPlan(
@@ -113,9 +117,10 @@ def plan_of(
         remote_topic=found.remote_topic,
         remote_topic_id=remote.topic_id if remote is not None else "",
         phase=known.phase.value if known is not None else "",
-        copied_records=sum(it.stable_end - it.log_start for it in bounds.values()),
+        copied_records=sum(bound.stable_end - bound.log_start for bound in bounds.values()),
         source_records=sum(
-            it.source.readable_end(read_committed=committed) - it.source.log_start for it in found.partitions
+            partition.source.readable_end(read_committed=committed) - partition.source.log_start
+            for partition in found.partitions
         ),
         begins=begins,
         groups=groups,
@@ -144,7 +149,7 @@ def _notes(
             f"{topic} was deleted and created again on {flow.source.alias}: records of the deleted topic are not"
             " copied again"
         )
-    unknown = sorted({it.group for it in groups if it.upstream is None})
+    unknown = sorted({group.group for group in groups if group.upstream is None})
     if unknown:
         yield f"the map cannot tell where these groups stand, nothing is kept of them: {', '.join(unknown)}"
 
@@ -174,10 +179,13 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
             code=REFUSED,
             flow=flow.name,
         )
-    found = next((it for it in discovery.topics if it.topic == topic), None)
+    found = next(
+        (discovered_topic for discovered_topic in discovery.topics if discovered_topic.topic == topic), None
+    )
     if found is None:
         reason = next(
-            (it.reason for it in discovery.left_out if it.topic == topic), "the source has no such topic"
+            (left_out.reason for left_out in discovery.left_out if left_out.topic == topic),
+            "the source has no such topic",
         )
         raise UsageError(
             f"flow {flow.name} does not copy {topic}: {reason}",

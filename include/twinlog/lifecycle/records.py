@@ -78,12 +78,16 @@ def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False)
     """
     if len(topic.partitions) < topic.partition_count:
         return None
-    starts = {str(it.partition): it.source.log_start for it in topic.partitions}
-    latest = {str(it.partition): it.source.stable_end for it in topic.partitions}
-    found = {str(it.partition): it.begins for it in topic.partitions if it.begins is not None}
+    starts = {str(partition.partition): partition.source.log_start for partition in topic.partitions}
+    latest = {str(partition.partition): partition.source.stable_end for partition in topic.partitions}
+    found = {
+        str(partition.partition): partition.begins
+        for partition in topic.partitions
+        if partition.begins is not None
+    }
     offsets = (latest if from_latest else starts) | found
-    copies = [it.target for it in topic.partitions]
-    empty = topic.remote is None or all(it is not None and it.log_start == it.end for it in copies)
+    copies = [partition.target for partition in topic.partitions]
+    empty = topic.remote is None or all(copy is not None and copy.log_start == copy.end for copy in copies)
     return Beginning(topic.topic, topic.topic_id, offsets, starts, now_ms, empty)
 
 
@@ -103,7 +107,7 @@ def adoption(
     for partition in stored:
         if partition.topic == topic.topic:
             yield progress(state, partition, None)
-    yield from (forgotten(state, it) for it in _ended_with(ledger, topic.topic))
+    yield from (forgotten(state, record) for record in _ended_with(ledger, topic.topic))
     yield noted(
         state, current_incarnation(topic, ledger, source_cluster_id, now_ms, IncarnationReason.APPEND)
     )
@@ -118,7 +122,7 @@ def _ended_with(ledger: Ledger, topic: str) -> Iterator[LedgerRecord]:
 
     Unless these are forgotten, the ledger of a topic that is recreated each night grows for ever.
     """
-    yield from (it for it in ledger.leader_epochs if it.topic == topic)
+    yield from (epoch for epoch in ledger.leader_epochs if epoch.topic == topic)
     if topic in ledger.beginnings:
         yield ledger.beginnings[topic]
 
@@ -187,7 +191,7 @@ def begun_anew(
 
     Records will be copied behind what was audited: the next audit begins anew.
     """
-    yield from (forgotten(state, it) for it in ledger.audits if it.life == life)
+    yield from (forgotten(state, audit) for audit in ledger.audits if audit.life == life)
     begins = ledger.beginnings.get(life.topic)
     number = str(life.partition)
     if begins is not None and begins.offsets.get(number, 0) > offset:

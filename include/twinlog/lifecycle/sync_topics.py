@@ -203,10 +203,10 @@ def _still_unknown(
     seen: Sequence[Beginning | Incarnation], planned: Ledger, now: Ledger
 ) -> Iterator[Beginning | Incarnation]:
     """Yield what was seen first of topics of which nothing was noted since it was planned.  Pure."""
-    for it in seen:
-        noted = operator.attrgetter("beginnings" if isinstance(it, Beginning) else "incarnations")
-        if noted(now).get(it.topic) == noted(planned).get(it.topic):
-            yield it
+    for record in seen:
+        noted = operator.attrgetter("beginnings" if isinstance(record, Beginning) else "incarnations")
+        if noted(now).get(record.topic) == noted(planned).get(record.topic):
+            yield record
 
 
 def _configure(todo: TopicPlan, target: Cluster) -> dict[str, str]:
@@ -231,9 +231,9 @@ def _first_seen(
 
     A beginning is noted whatever becomes of the copy: what is written while it cannot be made will be copied.
     """
-    made = [it for it in todo.first_seen if it.remote_topic not in failed]
-    copies = target.describe_topics(it.remote_topic for it in made).found
-    new = {it.topic: it for it in todo.first_seen}
+    made = [seen_topic for seen_topic in todo.first_seen if seen_topic.remote_topic not in failed]
+    copies = target.describe_topics(seen_topic.remote_topic for seen_topic in made).found
+    new = {seen_topic.topic: seen_topic for seen_topic in todo.first_seen}
     now = clock.now_ms()
     records: list[Beginning | Incarnation] = []
     for topic in discovery.topics:

@@ -141,14 +141,14 @@ def load(path: Path) -> Mapping[int, CachedPartition] | None:
 
 def _body(partitions: Mapping[int, CachedPartition]) -> Iterator[bytes]:
     """Yield, by partition, the columns (offsets, timestamps, sizes of keys and values), all keys, and all values."""
-    for it in partitions.values():
+    for partition in partitions.values():
         rows = [
             (offset, timestamp, len(key), len(value))
-            for key, (offset, value, timestamp) in it.records.items()
+            for key, (offset, value, timestamp) in partition.records.items()
         ]
         yield np.array(rows, dtype="<i8").reshape(-1, 4).T.tobytes()
-        yield b"".join(it.records)
-        yield b"".join(value for _, value, _ in it.records.values())
+        yield b"".join(partition.records)
+        yield b"".join(value for _, value, _ in partition.records.values())
 
 
 def _checksum(file: BinaryIO) -> int:

@@ -111,9 +111,9 @@ class AclScope:
 
     def _read_only(self, placed: Brought) -> Brought:
         cut = tuple(
-            replace(it, operation=READING[it.resource_type][it.operation])
-            for it in placed.bindings
-            if it.operation in READING.get(it.resource_type, {})
+            replace(binding, operation=READING[binding.resource_type][binding.operation])
+            for binding in placed.bindings
+            if binding.operation in READING.get(binding.resource_type, {})
         )
         return Brought(cut, placed.reason if cut or placed.reason else WAITS)
 
@@ -236,7 +236,7 @@ def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) 
     scope, there = AclScope(flow, state.topics), set(state.target)
     wanted, left_out, drift = _wanted(scope, state.source)
     gone = (remembered - wanted - _reading(flow, state)) & there
-    stale = sorted(it for it in gone if scope.could_make(it))
+    stale = sorted(binding for binding in gone if scope.could_make(binding))
     # If the source lost all of its ACLs at once, it is more likely broken than tidied up.
     emptied = bool(stale) and not state.source
     broken = f"{flow.source.alias} shows no ACL at all: nothing is revoked on {flow.target.alias}"
@@ -274,10 +274,10 @@ def records_of(bindings: Iterable[AclBinding], at_ms: int) -> tuple[AclsAdded, .
     """Write ACLs as ledger records, one for each resource pattern."""
     by_resource = grouped(
         (
-            (it.resource_type, it.pattern, it.name),
-            AclGrant(it.principal, it.host, it.operation, it.permission),
+            (binding.resource_type, binding.pattern, binding.name),
+            AclGrant(binding.principal, binding.host, binding.operation, binding.permission),
         )
-        for it in sorted(bindings)
+        for binding in sorted(bindings)
     )
     return tuple(AclsAdded(*resource, tuple(grants), at_ms) for resource, grants in by_resource.items())
 
@@ -319,8 +319,8 @@ def _kept(binding: AclBinding, why: str) -> Drift:
 def _broad(flow: FlowSettings, state: AclState, new: Sequence[AclBinding]) -> Iterable[str]:
     """Name grants that reach beyond the copies: prefixes that begin topics of the target's own, too."""
     copies = {flow.policy.format_remote_topic(flow.source.alias, topic) for topic in state.topics}
-    others = [it for it in state.target_topics if it not in copies]
+    others = [topic for topic in state.target_topics if topic not in copies]
     for binding in new:
         broad = binding.permission == "ALLOW" and binding.pattern == "PREFIXED"
-        if broad and (more := [it for it in others if binding.is_about(it)]):
+        if broad and (more := [other for other in others if binding.is_about(other)]):
             yield f"{binding.right} on {binding.resource}: on {flow.target.alias} that is {listed(more)} as well"

@@ -49,7 +49,7 @@ class Touched:
 
 def read_touched(changes: Collection[MetadataChange], target: ClusterReader) -> Touched:
     """Read what the changes touch.  Raises what a cluster raises: if in doubt, nothing is applied."""
-    topics = {it.topic for it in changes if isinstance(it, ConfigChange)}
+    topics = {change.topic for change in changes if isinstance(change, ConfigChange)}
     return Touched(
         target.topic_configs(sorted(topics)).found,
         frozenset(target.describe_acls()) if _has(changes, AclChange) else frozenset(),
@@ -122,9 +122,9 @@ def run(flow: FlowSettings, clusters: Clusters, saved: SavedPlan) -> MetadataRes
         )
     # An ACL that other people made meanwhile stays theirs: one that is remembered as ours is revoked some day.
     todo = tuple(
-        it
-        for it in saved.changes
-        if not (isinstance(it, AclChange) and it.add and it.binding in touched.acls)
+        change
+        for change in saved.changes
+        if not (isinstance(change, AclChange) and change.add and change.binding in touched.acls)
     )
     plan = MetadataPlan(todo, notes=notes, flow=flow.name, profile=saved.profile)
     result = sync.apply(flow, plan, clusters.target)
@@ -251,7 +251,7 @@ def _beyond(scope: AclScope, ledger: Ledger, change: MetadataChange) -> str:
         case ConfigChange():
             ours = scope.is_copy(change.topic)
         case QuotaChange():
-            set_by_us = {QuotaEntity.of(it.entity): it.quotas for it in ledger.metadata.quotas}
+            set_by_us = {QuotaEntity.of(quota.entity): quota.quotas for quota in ledger.metadata.quotas}
             once = set_by_us.get(change.entity, {}).get(change.key)
             ours = settings.quotas and change.before in {None, once}
     return "" if ours else f"{change.row.label}: the kept plan names it, and this flow makes no such change"

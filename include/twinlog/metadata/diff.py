@@ -57,15 +57,15 @@ def _rest_lines(
     """Yield what is not changed: differences that stay, refusals, how many ACLs of the source stay there, notes."""
     if found.drift:
         yield HEADING, "differences that are left as they are"
-    for it in found.drift:
-        sides = f"is {it.target or 'unset'}, source {it.source or 'unset'}"
-        yield STAYS, f"  ! {it.resource}: {it.name} {sides}; {it.message}"
+    for drift in found.drift:
+        sides = f"is {drift.target or 'unset'}, source {drift.source or 'unset'}"
+        yield STAYS, f"  ! {drift.resource}: {drift.name} {sides}; {drift.message}"
     if found.refused:
         yield HEADING, "refused"
     for refusal in found.refused:
         hint = f"; {refusal.hint}" if refusal.hint else ""
         yield REFUSED, f"  x {refusal.name}: {refusal.message}{hint}"
-    for reason, count in sorted(Counter(it.reason for it in left_out).items()):
+    for reason, count in sorted(Counter(acl.reason for acl in left_out).items()):
         yield QUIET, f"{_count(count, 'ACL')} of the source left out: {reason}"
     yield from ((QUIET, f"note: {note}") for note in found.notes)
 

@@ -38,7 +38,7 @@ def intended_acls(
     memory: MetadataMemory, changes: Iterable[MetadataChange], at_ms: int
 ) -> tuple[AclsAdded, ...]:
     """Return what to write before ACLs are created: after a crash in between, each added ACL can still be revoked."""
-    added = {it.binding for it in changes if isinstance(it, AclChange) and it.add}
+    added = {change.binding for change in changes if isinstance(change, AclChange) and change.add}
     return _changed_acls(memory, _remembered(memory) | added, at_ms)
 
 
@@ -54,7 +54,11 @@ def after(
     `memory` knows of the ACLs that were to be added; those that were refused are forgotten.
     """
     acls = _remembered(memory)
-    acls -= {it.binding for it in changes if isinstance(it, AclChange) and it.add == (it not in done)}
+    acls -= {
+        change.binding
+        for change in changes
+        if isinstance(change, AclChange) and change.add == (change not in done)
+    }
     acls -= {it.binding for it in agreed if isinstance(it, GoneAcl)}
     return (
         *_configs(memory, done, agreed, at_ms),
@@ -72,8 +76,8 @@ def _resource(record: AclsAdded) -> tuple[str, str, str]:
 
 
 def _changed_acls(memory: MetadataMemory, bindings: set[AclBinding], at_ms: int) -> tuple[AclsAdded, ...]:
-    before = {_resource(it): it for it in memory.acls}
-    now = {_resource(it): it for it in records_of(bindings, at_ms)}
+    before = {_resource(acl): acl for acl in memory.acls}
+    now = {_resource(record): record for record in records_of(bindings, at_ms)}
     emptied = [
         AclsAdded(*resource, (), at_ms)
         for resource, it in before.items()
@@ -89,10 +93,10 @@ def _configs(
     memory: MetadataMemory, made: Iterable[MetadataChange], agreed: Collection[AgreedSetting], at_ms: int
 ) -> Iterable[TopicConfigsSet]:
     values = [
-        *((it.topic, it.config, it.after) for it in made if isinstance(it, ConfigChange)),
+        *((change.topic, change.config, change.after) for change in made if isinstance(change, ConfigChange)),
         *((it.topic, it.config, it.value) for it in agreed if isinstance(it, AgreedConfig)),
     ]
-    before = {it.remote_topic: it.configs for it in memory.configs}
+    before = {config.remote_topic: config.configs for config in memory.configs}
     for topic, configs in _updated(before, values).items():
         yield TopicConfigsSet(topic, configs, at_ms)
 
@@ -101,10 +105,10 @@ def _quotas(
     memory: MetadataMemory, made: Iterable[MetadataChange], agreed: Collection[AgreedSetting], at_ms: int
 ) -> Iterable[QuotasSet]:
     values = [
-        *((it.entity, it.key, it.after) for it in made if isinstance(it, QuotaChange)),
+        *((change.entity, change.key, change.after) for change in made if isinstance(change, QuotaChange)),
         *((it.entity, it.key, it.value) for it in agreed if isinstance(it, AgreedQuota)),
     ]
-    before = {QuotaEntity.of(it.entity): it.quotas for it in memory.quotas}
+    before = {QuotaEntity.of(quota.entity): quota.quotas for quota in memory.quotas}
     for entity, quotas in _updated(before, values).items():
         yield QuotasSet(dict(entity.parts), quotas, at_ms)
 

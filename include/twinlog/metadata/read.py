@@ -114,9 +114,14 @@ def _acls(clusters: Clusters, topics: tuple[str, ...], ledger: Ledger, asking: _
     if found is None:
         return None
     source, target = found
-    ours = {acl for run in ledger.recoveries for it in run.denied for acl in (denial(it), *rest_kept([it]))}
+    ours = {
+        acl
+        for run in ledger.recoveries
+        for denied in run.denied
+        for acl in (denial(denied), *rest_kept([denied]))
+    }
     names = clusters.target.topic_names()
-    return AclState(tuple(it for it in source if it not in ours), target, topics, tuple(names))
+    return AclState(tuple(binding for binding in source if binding not in ours), target, topics, tuple(names))
 
 
 def denial(it: DeniedWrite) -> AclBinding:
@@ -126,4 +131,6 @@ def denial(it: DeniedWrite) -> AclBinding:
 
 def rest_kept(denied: Iterable[DeniedWrite]) -> set[AclBinding]:
     """Return the ACLs without which some of these denials would forbid more than WRITE."""
-    return {replace(denial(it), operation="ALL", permission="ALLOW") for it in denied if it.keeps_rest}
+    return {
+        replace(denial(write), operation="ALL", permission="ALLOW") for write in denied if write.keeps_rest
+    }

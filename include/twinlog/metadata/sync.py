@@ -136,13 +136,13 @@ def make_changes(
     """
     acls = [it for it in changes if isinstance(it, AclChange)]
     errors: dict[MetadataChange, TwinlogError] = {}
-    denials = _ask([it for it in acls if it.add and _denies(it)], target.create_acls)
-    grants = [it for it in acls if it.add and not _denies(it)]
+    denials = _ask([acl for acl in acls if acl.add and _denies(acl)], target.create_acls)
+    grants = [acl for acl in acls if acl.add and not _denies(acl)]
     errors |= denials
     held_back = ClusterRefused("held back: a DENY that belongs before it was refused", code="held-back")
     errors |= dict.fromkeys(grants, held_back) if denials else _ask(grants, target.create_acls)
-    errors |= _ask([it for it in acls if not it.add and not _denies(it)], target.delete_acls)
-    errors |= _ask([it for it in acls if not it.add and _denies(it)], target.delete_acls)
+    errors |= _ask([acl for acl in acls if not acl.add and not _denies(acl)], target.delete_acls)
+    errors |= _ask([acl for acl in acls if not acl.add and _denies(acl)], target.delete_acls)
     configs = {(it.topic, it.config): it for it in changes if isinstance(it, ConfigChange)}
     quotas = {(it.entity, it.key): it for it in changes if isinstance(it, QuotaChange)}
     errors |= _set(configs, target.alter_topic_configs)
@@ -167,7 +167,7 @@ def _ask(
 ) -> Errors:
     if not changes:
         return {}
-    by_binding = {it.binding: it for it in changes}
+    by_binding = {acl_change.binding: acl_change for acl_change in changes}
     answers = ask(by_binding)
     return {by_binding[binding]: error for binding, error in answers.refused.items()}
 

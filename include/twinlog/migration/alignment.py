@@ -147,7 +147,7 @@ class _Walk:
     def _step(self, record: Fingerprint, places: list[int]) -> None:
         self._upper = max(self._upper, places[-1])
         self._lower = max(self._lower, places[0])
-        onward = [it for it in places if self._at < it <= self._following(self._at)]
+        onward = [place for place in places if self._at < place <= self._following(self._at)]
         chosen = onward[0] if onward else places[-1]
         self._unclear |= len(places) > 1 and not onward
         self._at = chosen

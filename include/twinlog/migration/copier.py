@@ -117,7 +117,7 @@ class Origin:
                 flow=flow.name,
                 topic=self.offsets_topic,
             )
-        others = sorted({f"{it.connector_name} of {it.cluster}" for it in _source_keys(keys)})
+        others = sorted({f"{key.connector_name} of {key.cluster}" for key in _source_keys(keys)})
         found = f"; it has those of {', '.join(others)}" if others else ""
         return TerminalError(
             f"{self.offsets_topic} on {flow.target.alias} holds no position of connector {self.connector}"

@@ -56,7 +56,7 @@ def _progress(flow: FlowSettings, clusters: Clusters) -> Positions:
 
 def _compare(work: Migration) -> Outcome:
     work.prove()
-    return work.judged(_strictly(proof_of(it.place, it.found)) for it in work.proved)
+    return work.judged(_strictly(proof_of(proved.place, proved.found)) for proved in work.proved)
 
 
 def _strictly(proof: PartitionProof) -> PartitionProof:
@@ -110,8 +110,8 @@ def _positions(work: Migration, state: StateTopics) -> list[StateRecord]:
     )
     stored = latest_or_empty(target, origin.offsets_topic)
     records = []
-    for it in work.proved:
-        (topic, partition), last = it.place.source, it.found.last_upstream
+    for proved in work.proved:
+        (topic, partition), last = proved.place.source, proved.found.last_upstream
         key = source_offset_key(origin.connector, work.flow.source.alias, partition, topic)
         if last >= 0 and parse_offset_value(stored.get(key)) != last:
             records.append(progress_record(theirs, topic, partition, last))

@@ -38,7 +38,7 @@ def discover_all(
 
     Topics of `positions` that the source does not list are asked for by name: a missing DESCRIBE is no deletion.
     """
-    copied = {it.topic for it in positions if flow.why_left_out(it.topic) is None}
+    copied = {position.topic for position in positions if flow.why_left_out(position.topic) is None}
     source = read_source(flow, clusters.source, copied)
     target = read_target(flow, clusters.target, source.topics.found)
     ledger = replace(read_ledger(flow, clusters.target), flow_state=None)
@@ -61,14 +61,20 @@ def places(
     replicate.
     """
     hidden = [it for it in discovery.problems if it.code is ProblemCode.SOURCE_REFUSED]
-    known = {it.topic for it in discovery.topics} | {it.topic for it in hidden}
+    known = {discovered_topic.topic for discovered_topic in discovery.topics} | {it.topic for it in hidden}
     for name in sorted(set(topics or ()) - known):
         raise UsageError(
             f"flow {flow.name} does not replicate topic {name}", hint="--topic takes source topics"
         )
-    chosen = [it for it in discovery.topics if topics is None or it.topic in topics]
-    source = clusters.source.topic_configs(it.topic for it in chosen).found
-    target = clusters.target.topic_configs(it.remote_topic for it in chosen if it.remote is not None).found
+    chosen = [
+        discovered_topic
+        for discovered_topic in discovery.topics
+        if topics is None or discovered_topic.topic in topics
+    ]
+    source = clusters.source.topic_configs(discovered_topic.topic for discovered_topic in chosen).found
+    target = clusters.target.topic_configs(
+        discovered_topic.remote_topic for discovered_topic in chosen if discovered_topic.remote is not None
+    ).found
     by_topic = grouped((at.topic, (at.partition, last)) for at, last in positions.items())
     said_of = {topic: dict(pairs) for topic, pairs in by_topic.items()}
     blocking = {it.topic: it for it in reversed(discovery.problems) if it.blocking}
@@ -77,7 +83,7 @@ def places(
     for topic in chosen:
         problem, its = blocking.get(topic.topic), said_of.get(topic.topic, {})
         configs = source.get(topic.topic, {}), target.get(topic.remote_topic, {})
-        read = {it.partition: it for it in topic.partitions}
+        read = {partition.partition: partition for partition in topic.partitions}
         for number in sorted({*range(topic.partition_count), *its}):
             it, said = read.get(number), its.get(number)
             against = _against(flow, topic, number, it, said)

@@ -75,7 +75,7 @@ def _window(clusters: Clusters, place: Place, back: int) -> Window:
     while True:
         start = max(offsets.log_start, offsets.stable_end - size)
         prints = clusters.target.record_prints(place.target, start, sys.maxsize)
-        target = [it for it in prints if not it.aborted]
+        target = [fingerprint for fingerprint in prints if not fingerprint.aborted]
         source = clusters.source.record_prints(place.source, first, back + len(target) + 1)
         if start == offsets.log_start or _far_enough(place, source, target):
             break
@@ -87,7 +87,7 @@ def _window(clusters: Clusters, place: Place, back: int) -> Window:
         from_source_start=first <= place.source_offsets.log_start,
         from_first_record=place.began_at_start and (first, start, offsets.log_start) == (0, 0, 0),
         compacted=place.compacted,
-        timestamps=place.timestamps and all(it.timestamp >= 0 for it in source),
+        timestamps=place.timestamps and all(fingerprint.timestamp >= 0 for fingerprint in source),
     )
 
 
@@ -96,7 +96,7 @@ def _far_enough(place: Place, source: Sequence[Fingerprint], target: Sequence[Fi
 
     If the source has none left of those MM2 says it copied, it is enough that the copy does not end in later ones.
     """
-    known = {it.content for it in source}
+    known = {fingerprint.content for fingerprint in source}
     if source and place.said is not None and source[0].offset > place.said:
         return not target or target[-1].content not in known or source[0].content in _contents(target[1:])
     first = _contents(source[:FIRST_RECORDS])
@@ -104,4 +104,4 @@ def _far_enough(place: Place, source: Sequence[Fingerprint], target: Sequence[Fi
 
 
 def _contents(records: Sequence[Fingerprint]) -> set[bytes]:
-    return {it.content for it in records}
+    return {record.content for record in records}

@@ -81,10 +81,10 @@ class Migration:
     def copies(self) -> list[TopicPartition]:
         """Every copy partition that exists."""
         return [
-            topic.at_target(it.partition)
+            topic.at_target(partition.partition)
             for topic in self.discovery.topics
-            for it in topic.partitions
-            if it.target is not None
+            for partition in topic.partitions
+            if partition.target is not None
         ]
 
     def look(self) -> None:
@@ -108,14 +108,14 @@ class Migration:
     def judged(self, rows: Iterable[PartitionProof]) -> Outcome:
         """Keep what was found of each partition; one that is refused ends the migration."""
         self.rows = tuple(sorted((*rows, *self.refused), key=lambda it: it.topic_partition))
-        if refused := [it for it in self.rows if it.state is ProofState.REFUSED]:
+        if refused := [row for row in self.rows if row.state is ProofState.REFUSED]:
             first = refused[0]
             return failed(
                 f"{len(refused):,} partition(s) refused, such as {first.topic}-{first.partition}",
                 refused=True,
             )
         return done(
-            f"{sum(it.compared for it in self.rows):,} records of {len(self.rows):,} partition(s) compared"
+            f"{sum(row.compared for row in self.rows):,} records of {len(self.rows):,} partition(s) compared"
         )
 
 
@@ -150,9 +150,9 @@ def run(work: Migration, direction: str, steps: Iterable[Step[Migration]]) -> Ta
         steps=rows,
         partitions=work.rows,
         positions_written=work.written,
-        records_mapped=sum(it.mapped for it in work.rows),
-        duplicates=sum(it.duplicates for it in work.rows),
-        beyond=sum(it.beyond for it in work.rows),
+        records_mapped=sum(row.mapped for row in work.rows),
+        duplicates=sum(row.duplicates for row in work.rows),
+        beyond=sum(row.beyond for row in work.rows),
         notes=tuple(work.notes),
     )
 

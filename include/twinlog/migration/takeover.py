@@ -53,12 +53,14 @@ def _compare(work: Migration) -> Outcome:
     work.prove()
     work.known, unreadable = _readable(read_packed(work.flow, work.clusters.target), work.proved)
     work.maps = {
-        it.place: continued(work.known.get(it.place.life), it.found)
-        for it in work.proved
-        if it.place.life not in unreadable
+        proved.place: continued(work.known.get(proved.place.life), proved.found)
+        for proved in work.proved
+        if proved.place.life not in unreadable
     }
     work.notes += [*_notes(work), *_extra(work.flow, work.proved), *map(str, unreadable.values())]
-    return work.judged(_going_on(proof_of(it.place, it.found), work.maps.get(it.place)) for it in work.proved)
+    return work.judged(
+        _going_on(proof_of(proved.place, proved.found), work.maps.get(proved.place)) for proved in work.proved
+    )
 
 
 def _going_on(row: PartitionProof, how: Continuation | None) -> PartitionProof:
@@ -98,15 +100,15 @@ def _write(work: Migration) -> Outcome:
     )
     active = active_again(state, ledger)
     seen = [
-        forgotten(state, it) for it in ledger.observed.values()
+        forgotten(state, observed) for observed in ledger.observed.values()
     ]  # the map stays; audits judge from now on
     segments = _map_records(state, work.known, work.maps, ledger)
-    owned.write([*moved, *segments, *(noted(state, it) for it in kept), *active, *seen])
+    owned.write([*moved, *segments, *(noted(state, record) for record in kept), *active, *seen])
     work.written = len(moved)
     if not active:
         work.notes.append(f"it is still {why_suspended(ledger)}; `twinlog resume` lets it copy")
     return done(
-        f"{len(moved):,} position(s) written, {sum(it.mapped for it in work.rows):,} record(s) mapped"
+        f"{len(moved):,} position(s) written, {sum(row.mapped for row in work.rows):,} record(s) mapped"
     )
 
 
@@ -120,15 +122,15 @@ STEPS: tuple[Step[Migration], ...] = (
         "the next cycle copies what is missing, once",
         "nothing was written: run it again",
         _write,
-        lambda work: f"would map {sum(it.mapped for it in work.rows):,} record(s)",
+        lambda work: f"would map {sum(proof.mapped for proof in work.rows):,} record(s)",
     ),
 )
 """The steps of a take-over."""
 
 
 def _notes(work: Migration) -> Iterator[str]:
-    known = {it.topic for it in work.discovery.topics}
-    others = sorted({it.topic for it in work.positions} - known)
+    known = {topic.topic for topic in work.discovery.topics}
+    others = sorted({position.topic for position in work.positions} - known)
     if others:
         yield f"positions of topics this flow does not replicate are left alone: {', '.join(others)}"
     if work.topics is not None and (rest := known - set(work.topics)):
@@ -209,7 +211,11 @@ def _taken_over(
 
     What an earlier migration left uncompared counts as compared as far as this one reached.
     """
-    ids = {it.topic: it.remote.topic_id for it in discovery.topics if it.remote is not None}
+    ids = {
+        discovered_topic.topic: discovered_topic.remote.topic_id
+        for discovered_topic in discovery.topics
+        if discovered_topic.remote is not None
+    }
     now = clock.now_ms()
     for it in proved:
         topic, partition = it.place.target

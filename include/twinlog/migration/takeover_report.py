@@ -80,7 +80,7 @@ class TakeoverReport:
     @property
     def refused(self) -> tuple[PartitionProof, ...]:
         """The refused partitions."""
-        return tuple(it for it in self.partitions if it.state is ProofState.REFUSED)
+        return tuple(partition for partition in self.partitions if partition.state is ProofState.REFUSED)
 
 
 def proof_of(place: Place, found: Alignment) -> PartitionProof:

@@ -36,18 +36,19 @@ def over(flow: FlowSettings, report: FlowReport | None, age_seconds: float) -> d
 def over_budget(flow: FlowSettings, topics: Iterable[TopicReport]) -> dict[str, str]:
     """Return a line for each topic that is over budget, by its name.  Pure."""
     return {
-        it.topic: f"{it.topic}: a record waits for {it.rpo_seconds:.0f} s, its RPO is {tier.rpo_seconds} s"
-        for it in topics
-        if it.rpo_seconds is not None and it.rpo_seconds > (tier := flow.tier_of(it.topic)).rpo_seconds
+        topic.topic: f"{topic.topic}: a record waits for {topic.rpo_seconds:.0f} s, its RPO is {tier.rpo_seconds} s"
+        for topic in topics
+        if topic.rpo_seconds is not None
+        and topic.rpo_seconds > (tier := flow.tier_of(topic.topic)).rpo_seconds
     }
 
 
 def held_back(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> dict[str, str]:
     """Describe records that an open transaction has held back for too long, or for an unknown time.  Pure."""
     return {
-        f"{it.topic}-{it.partition}": visible(f"{it.message}; {it.hint}")
-        for it in undecided
-        if it.seconds is None or it.seconds > flow.gate.undecided_seconds
+        f"{partition.topic}-{partition.partition}": visible(f"{partition.message}; {partition.hint}")
+        for partition in undecided
+        if partition.seconds is None or partition.seconds > flow.gate.undecided_seconds
     }
 
 
@@ -82,7 +83,7 @@ def stands_still(flow: FlowSettings, reported_ms: int, now_ms: int, *, followed:
 
 def failed_drill(drills: Iterable[DrillRun], since_ms: int, now_ms: int) -> list[str]:
     """Describe the newest drill that proved something, if it failed after `since_ms`, and not after `now_ms`.  Pure."""
-    last = last_proof(it for it in drills if it.at_ms <= now_ms)
+    last = last_proof(drill for drill in drills if drill.at_ms <= now_ms)
     if last is None or last.state is DrillState.PASSED or last.at_ms <= since_ms:
         return []
     return [visible(f"drill {last.run} failed: {last.message}")]
@@ -97,7 +98,7 @@ def drill_overdue(flow: FlowSettings, drills: Sequence[DrillRun], since_ms: int,
     most = flow.failover.drill_age_seconds
     if most is None:
         return []
-    passed = (it.at_ms for it in drills if it.state is DrillState.PASSED)
+    passed = (drill.at_ms for drill in drills if drill.state is DrillState.PASSED)
     passed_ms = max((at_ms for at_ms in passed if seconds_since(at_ms, now_ms) is not None), default=None)
     due_ms = (passed_ms or 0) + most * 1000
     if now_ms < due_ms or (now_ms - due_ms) // DAY_MS == (since_ms - due_ms) // DAY_MS:

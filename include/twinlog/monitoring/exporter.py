@@ -51,7 +51,7 @@ class Board:
     def now(self) -> tuple[Sample, ...]:
         """Return the numbers that may be shown now."""
         at = time.monotonic()
-        return tuple(it for until, told in list(self.parts.values()) if at < until for it in told)
+        return tuple(sample for until, told in list(self.parts.values()) if at < until for sample in told)
 
     def write(self, folder: Path) -> Path:
         """Write the numbers for node_exporter and return the file; a missing folder is created.
@@ -72,7 +72,7 @@ def registry_of(boards: Sequence[Board]) -> CollectorRegistry:
 
     class Shown:
         def collect(self) -> Iterator[Family]:
-            return families({it.flow.name: it.now() for it in boards})
+            return families({board.flow.name: board.now() for board in boards})
 
     registry = CollectorRegistry()
     registry.register(Shown())
@@ -85,12 +85,12 @@ def families(samples: Mapping[str, Iterable[Sample]]) -> Iterator[Family]:
 
     found: dict[Metric, Any] = {}
     for flow, told in samples.items():
-        for it in told:
-            metric = it.metric
+        for sample in told:
+            metric = sample.metric
             if metric not in found:
                 made = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
                 found[metric] = made(f"{PREFIX}{metric.name}", metric.help, labels=("flow", *metric.labels))
-            found[metric].add_metric((flow, *it.labels), it.value)
+            found[metric].add_metric((flow, *sample.labels), sample.value)
     return iter(found.values())
 
 
@@ -142,17 +142,17 @@ class Endpoints:
     """The addresses at which the flows of this process are to be asked for: one for several flows, or none."""
 
     def __init__(self, boards: Iterable[Board], say: Callable[[str], None]) -> None:
-        at = grouped((listen, it) for it in boards if (listen := it.flow.metrics.listen) is not None)
+        at = grouped((listen, board) for board in boards if (listen := board.flow.metrics.listen) is not None)
         self.all = tuple(Endpoint(address, its, say) for address, its in at.items())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for it in self.all:
-            it.close()
+        for endpoint in self.all:
+            endpoint.close()
 
     def attend(self) -> None:
         """Listen at every address that is free."""
-        for it in self.all:
-            it.attend()
+        for endpoint in self.all:
+            endpoint.attend()

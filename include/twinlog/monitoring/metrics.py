@@ -250,16 +250,16 @@ def shown(samples: Iterable[Sample], most_topics: int) -> tuple[Sample, ...]:
     The others are one, `(other)`; what is not known of one of them is not known of it.
     """
     listed = list(samples)
-    own = set(sorted({it.topic for it in listed if it.topic})[:most_topics])
-    kept = [it for it in listed if not it.topic or it.topic in own]
-    folded = [_as_other(it) for it in listed if it.topic and it.topic not in own]
+    own = set(sorted({sample.topic for sample in listed if sample.topic})[:most_topics])
+    kept = [sample for sample in listed if not sample.topic or sample.topic in own]
+    folded = [_as_other(sample) for sample in listed if sample.topic and sample.topic not in own]
     folded.sort(key=lambda it: (it.metric.name, it.labels))
     for (metric, labels), group in groupby(folded, key=lambda it: (it.metric, it.labels)):
-        values = [it.value for it in group]
+        values = [sample.value for sample in group]
         known = [it for it in values if it is not None]
         if len(known) == len(values):
             kept.append(Sample(metric, JOIN[metric.rest](known), labels))
-    return tuple(it for it in kept if it.value is not None)
+    return tuple(sample for sample in kept if sample.value is not None)
 
 
 def _as_other(sample: Sample) -> Sample:

@@ -76,7 +76,10 @@ def run(
 
 def _stopped(copy_result: Mapping[str, Any] | None, facts: FlowFacts) -> Mapping[TopicPartition, str]:
     """Return why partitions are stopped: by this cycle's copy, or by an earlier one, with nothing copied since."""
-    return {**{it.topic_partition: it.message for it in still_stopped(facts)}, **stopped_in(copy_result)}
+    return {
+        **{copy.topic_partition: copy.message for copy in still_stopped(facts)},
+        **stopped_in(copy_result),
+    }
 
 
 def _tell(flow: FlowSettings, report: FlowReport, facts: FlowFacts, board: Board) -> None:
@@ -135,14 +138,14 @@ def make_report(
         bytes=copy_result["bytes"] if copy_result else 0,
         topics=tuple(
             TopicReport(
-                it.topic,
-                it.remote_topic,
-                tuple(_partition(row, copied) for row in it.partitions),
-                if_known(it.age_seconds),
-                it.undecided.least,
+                topic.topic,
+                topic.remote_topic,
+                tuple(_partition(row, copied) for row in topic.partitions),
+                if_known(topic.age_seconds),
+                topic.undecided.least,
             )
-            for it in facts.topics
-            if it.partitions
+            for topic in facts.topics
+            if topic.partitions
         ),
         gaps=facts.gaps,
         stopped=stopped,
@@ -152,7 +155,9 @@ def make_report(
         seconds=round(clock.seconds_between(started_ms, facts.at_ms), 3),
         at_ms=facts.at_ms,
         stopped_not_shown=not_shown,
-        stopped_partitions=len({TopicPartition(it.topic, it.partition) for it in stopped} | ended)
+        stopped_partitions=len(
+            {TopicPartition(partition.topic, partition.partition) for partition in stopped} | ended
+        )
         + not_shown,
         undecided_records=facts.undecided_records.least,
         undecided=facts.undecided,

@@ -46,8 +46,10 @@ class Readiness:
 
 def readiness(ledger: Ledger, now_ms: int) -> tuple[Readiness, ...]:
     """Return one answer for each mode; what was answered before clients moved, there or home, counts no longer."""
-    moved_ms, moved = max(((it.promoted_ms or 0, it.run) for it in ledger.recoveries), default=(0, ""))
-    by_mode = {it.mode: it for it in ledger.outcomes}
+    moved_ms, moved = max(
+        ((recovery.promoted_ms or 0, recovery.run) for recovery in ledger.recoveries), default=(0, "")
+    )
+    by_mode = {outcome.mode: outcome for outcome in ledger.outcomes}
 
     def of(mode: str) -> Readiness:
         found = by_mode.get(mode)

@@ -39,9 +39,9 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Itera
     yield metrics.PAUSED_TOPICS.of(facts.paused_topics)
     yield metrics.FLOW_ACTIVE.of(float(facts.ledger.copies))
     yield metrics.ORPHANED_COPIES.of(len(facts.orphans))
-    yield metrics.DRIFTED_TOPICS.of(sum(bool(drift_of(it)) for it in facts.judged))
+    yield metrics.DRIFTED_TOPICS.of(sum(bool(drift_of(topic)) for topic in facts.judged))
     yield metrics.HEARTBEAT_AGE_SECONDS.of(if_known(heartbeat_age(facts)))
-    blocked = Counter(it.code.value for it in report.problems if it.blocking)
+    blocked = Counter(problem.code.value for problem in report.problems if problem.blocking)
     yield from (metrics.BLOCKED_TOPICS.of(count, reason) for reason, count in blocked.items())
     yield from _lag(flow, facts)
     yield from _gaps(report)
@@ -53,12 +53,12 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Itera
 
 def _lag(flow: FlowSettings, facts: FlowFacts) -> Iterator[Sample]:
     """Tell what each topic lags; of a topic with unseen partitions only what it lags at least, if that is anything."""
-    for it in facts.topics:
-        if it.partitions:
-            yield metrics.LAG_RECORDS.of(it.lag.shown, it.topic)
-            yield metrics.UNDECIDED_RECORDS.of(it.undecided.shown, it.topic)
-            yield metrics.LAG_SECONDS.of(if_known(it.age_seconds), it.topic)
-            yield metrics.RPO_BUDGET_SECONDS.of(flow.tier_of(it.topic).rpo_seconds, it.topic)
+    for topic in facts.topics:
+        if topic.partitions:
+            yield metrics.LAG_RECORDS.of(topic.lag.shown, topic.topic)
+            yield metrics.UNDECIDED_RECORDS.of(topic.undecided.shown, topic.topic)
+            yield metrics.LAG_SECONDS.of(if_known(topic.age_seconds), topic.topic)
+            yield metrics.RPO_BUDGET_SECONDS.of(flow.tier_of(topic.topic).rpo_seconds, topic.topic)
 
 
 def _gaps(report: FlowReport) -> Iterator[Sample]:
@@ -80,7 +80,7 @@ def _drill(ledger: Ledger) -> Iterator[Sample]:
 
 
 def _longest(undecided: Iterable[UndecidedPartition]) -> float | None:
-    ages = [it.seconds for it in undecided]
+    ages = [partition.seconds for partition in undecided]
     known = [age for age in ages if age is not None]
     return max(known, default=None if ages else 0.0)
 
@@ -88,7 +88,9 @@ def _longest(undecided: Iterable[UndecidedPartition]) -> float | None:
 def of_audits(facts: FlowFacts) -> Iterator[Sample]:
     """Tell how much of each topic's copy is proved equal, by the ledger and the offset map."""
     covered = by_topic(coverage_of(facts))
-    for topic in sorted(covered.keys() & {it.topic for it in facts.topics if it.copy_partitions}):
+    for topic in sorted(
+        covered.keys() & {topic_facts.topic for topic_facts in facts.topics if topic_facts.copy_partitions}
+    ):
         found = total(covered[topic])
         percent = found.percent
         yield metrics.AUDIT_COVERAGE_RATIO.of(None if percent is None else percent / 100, topic)

@@ -167,7 +167,7 @@ class FlowStatus:
     @property
     def needs_person(self) -> bool:
         """Say whether a topic or a partition is stopped until a person acts."""
-        return bool(self.stopped_partitions) or any(it.person for it in self.stopped)
+        return bool(self.stopped_partitions) or any(topic.person for topic in self.stopped)
 
 
 def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None) -> FlowStatus:
@@ -190,7 +190,7 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
         found,
         upstream=upstream_beats(flow.policy, clusters.target),
         members=members,
-        stands_still=late and not found.held and any(it.over_budget for it in found.topics),
+        stands_still=late and not found.held and any(topic.over_budget for topic in found.topics),
     )
 
 
@@ -206,7 +206,7 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
     """Return the status from what is known now, or was when the last cycle ended.  Pure."""
     ledger, report = facts.ledger, facts.ledger.last_report
     as_of_ms = facts.at_ms if facts.live else report.at_ms if report is not None else None
-    at_risk = {it.topic: it for it in topics_at_risk(flow, facts)} if facts.live else {}
+    at_risk = {topic.topic: topic for topic in topics_at_risk(flow, facts)} if facts.live else {}
     return FlowStatus(
         flow=flow.name,
         state=ledger.phase,
@@ -215,13 +215,14 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
         as_of="" if as_of_ms is None else iso(as_of_ms),
         rpo_seconds=facts.rpo_seconds,
         lag_records=if_known(facts.lag.fact),
-        topics=tuple(_topic(at_risk[it.topic], it) for it in facts.topics if it.topic in at_risk),
+        topics=tuple(_topic(at_risk[topic.topic], topic) for topic in facts.topics if topic.topic in at_risk),
         undecided_records=if_known(facts.undecided_records.fact),
         undecided=facts.undecided,
         unseen_partitions=facts.unseen,
         gaps=facts.gaps,
         incarnations=tuple(
-            IncarnationStatus(it.topic, it.topic_id, iso(it.since_ms)) for it in ledger.every_incarnation
+            IncarnationStatus(incarnation.topic, incarnation.topic_id, iso(incarnation.since_ms))
+            for incarnation in ledger.every_incarnation
         ),
         problems=facts.problems,
         held="" if flow.observed else why_suspended(ledger),
@@ -234,7 +235,11 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
         stopped=_stopped(
             flow,
             (*facts.problems, *_not_made(flow, facts)),
-            {it.topic: it.partition_count for it in facts.topics if facts.live and it.partition_count},
+            {
+                topic.topic: topic.partition_count
+                for topic in facts.topics
+                if facts.live and topic.partition_count
+            },
         ),
         stopped_partitions=still_stopped(facts),
         has_run=report is not None,
@@ -245,12 +250,12 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
 
 def _not_made(flow: FlowSettings, facts: FlowFacts) -> Iterator[Problem]:
     """Report topics that a cycle has seen, and whose copies are not there: the target refused to create them."""
-    for it in facts.topics if facts.live else ():
-        if it.copy_partitions == 0 and not it.blocked and it.topic in facts.ledger.beginnings:
+    for topic in facts.topics if facts.live else ():
+        if topic.copy_partitions == 0 and not topic.blocked and topic.topic in facts.ledger.beginnings:
             yield Problem(
                 ProblemCode.COPY_NOT_MADE,
-                it.topic,
-                f"{it.remote_topic} is not on {flow.target.alias}, though a cycle has seen {it.topic}",
+                topic.topic,
+                f"{topic.remote_topic} is not on {flow.target.alias}, though a cycle has seen {topic.topic}",
                 "`twinlog run --once` says why it is not created",
             )
 
@@ -259,8 +264,8 @@ def _stopped(
     flow: FlowSettings, problems: Sequence[Problem], counts: Mapping[str, int | None]
 ) -> tuple[StoppedTopic, ...]:
     """Return a topic for each blocking problem, with the first problem of each; `counts` are of partitions.  Pure."""
-    waiting = {it.topic for it in waiting_for_a_person(flow, problems)}
-    first = {it.topic: it for it in reversed(problems) if it.blocking}
+    waiting = {problem.topic for problem in waiting_for_a_person(flow, problems)}
+    first = {problem.topic: problem for problem in reversed(problems) if problem.blocking}
     return tuple(
         StoppedTopic(
             it.topic,

@@ -59,7 +59,7 @@ def still_stopped(facts: FlowFacts) -> tuple[StoppedCopy, ...]:
     """Return the partitions of the last report that have not moved since; all of them without the source."""
     report = facts.ledger.last_report
     summary = report.summary if report is not None else {}
-    places = {it.topic_partition: it for it in facts.partitions}
+    places = {partition.topic_partition: partition for partition in facts.partitions}
     found = []
     for topic, messages in sorted(summary.get("stopped", {}).items()):
         for number, message in sorted(messages.items(), key=lambda item: int(item[0])):

@@ -108,7 +108,7 @@ class _Walk:
             self.run()
         if self.strays:
             self.downstream = self.strays[0].offset
-        overdue = len([it for it in self.skipped if not it.told]) - MOST_SKIPPED
+        overdue = len([skipped for skipped in self.skipped if not skipped.told]) - MOST_SKIPPED
         for number, it in enumerate(self.skipped):
             if not it.told and (it.seen_ms <= self.now - horizon_ms or number < overdue):
                 self.skipped[number] = Skipped(it.upstream, it.seen_ms, told=True)
@@ -182,10 +182,13 @@ class _Walk:
     def _note_again(self, upstream: Int64s, downstream: Int64s) -> None:
         late = np.zeros(len(upstream), bool)
         kept: list[Skipped] = []
-        for it in self.skipped:
-            its = (upstream >= it.upstream[0]) & (upstream < it.upstream[1])
+        for skipped in self.skipped:
+            its = (upstream >= skipped.upstream[0]) & (upstream < skipped.upstream[1])
             late |= its
-            kept += [Skipped(left, it.seen_ms, it.told) for left in _without(it.upstream, upstream[its])]
+            kept += [
+                Skipped(left, skipped.seen_ms, skipped.told)
+                for left in _without(skipped.upstream, upstream[its])
+            ]
         self.skipped = kept
         self.tally.rows(Finding.REORDERED, upstream, downstream, late)
         self.tally.rows(Finding.DOUBLED, upstream, downstream, ~late)
@@ -274,7 +277,7 @@ class _Walk:
     def _without_keys(self, offsets: Int64s) -> Int64s:
         """Leave out what compaction may have taken from the copy."""
         places = [self.source.at(it) for it in offsets.tolist()]
-        keyed = np.array([it is not None and _keyed(it) for it in places], bool)
+        keyed = np.array([place is not None and _keyed(place) for place in places], bool)
         self.tally.not_comparable += int(keyed.sum())
         return offsets[~keyed]
 
@@ -345,8 +348,8 @@ def _marked(
     marks: Sequence[tuple[int, int]], now: int, downstream: int, horizon_ms: int
 ) -> tuple[tuple[int, int], ...]:
     """Note what is seen now; marks are a sixteenth of the horizon apart, and the last that is past it is kept."""
-    past = [it for it in marks if it[0] <= now - horizon_ms][-1:]
-    later = [it for it in marks if it[0] > now - horizon_ms]
+    past = [mark for mark in marks if mark[0] <= now - horizon_ms][-1:]
+    later = [mark for mark in marks if mark[0] > now - horizon_ms]
     if len(later) > 1 and later[-1][0] - later[-2][0] < horizon_ms // 16:
         later.pop()
     return (*past, *later, (now, downstream))

@@ -65,15 +65,15 @@ class LastCopies:
         )
         risen: list[Extent] = []
         lowest = lowest_closed = 1 << 63
-        for it in reversed(self.open):
-            length = max(0, min(it.length, lowest - it.downstream))
-            if it.upstream + length < min(end, it.upstream_end) and lowest < lowest_closed:
-                end, risen, lowest_closed = it.upstream + length, [], 1 << 63
-            length = min(length, end - it.upstream)
+        for extent in reversed(self.open):
+            length = max(0, min(extent.length, lowest - extent.downstream))
+            if extent.upstream + length < min(end, extent.upstream_end) and lowest < lowest_closed:
+                end, risen, lowest_closed = extent.upstream + length, [], 1 << 63
+            length = min(length, end - extent.upstream)
             if length > 0:
-                risen.append(Extent(it.upstream, it.downstream, length))
-                lowest_closed = it.downstream
-            lowest = min(lowest, it.downstream)
+                risen.append(Extent(extent.upstream, extent.downstream, length))
+                lowest_closed = extent.downstream
+            lowest = min(lowest, extent.downstream)
         self.open = [_part(it, end, it.upstream_end) for it in self.open if it.upstream_end > end]
         return tuple(reversed(risen))
 
@@ -111,10 +111,10 @@ def segments(
     """Cut final extents into segments that cover the upstream offsets [first, end) but for what is unknown."""
     made: list[MapSegment] = []
     # What is copied again after it was closed keeps the place it has.
-    runs = tuple(_part(it, first, end) for it in runs if it.upstream_end > first)
+    runs = tuple(_part(run, first, end) for run in runs if run.upstream_end > first)
     holes = sorted(it for it in unknown if it[1] > first and it[0] < end)
     for hole_start, hole_end in [*holes, (end, end)]:
-        inside = [it for it in runs if first <= it.upstream < hole_start]
+        inside = [run for run in runs if first <= run.upstream < hole_start]
         while first < hole_start:
             part, inside = inside[:RUNS_PER_SEGMENT], inside[RUNS_PER_SEGMENT:]
             stop = inside[0].upstream if inside else hole_start

@@ -42,7 +42,7 @@ def remembered(before: Observed, matched: Matched, at_ms: int) -> Observed:
     """Add what was matched at `at_ms` (epoch ms)."""
     counts = Counter(before.counts)
     counts.update({kind.value: count for kind, count in matched.counts.items() if count})
-    new = tuple(_finding(it, at_ms) for it in matched.findings)
+    new = tuple(_finding(finding, at_ms) for finding in matched.findings)
     carried = matched.carried
     return replace(
         before,

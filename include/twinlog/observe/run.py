@@ -74,31 +74,31 @@ def run(
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     snapshot.target  # noqa: B018 - its ends are asked for before the source's: then every copied record is there
     topics_now = [
-        it
-        for it in with_offsets_now(clusters.source, snapshot.discovery.topics)
-        if it.remote is not None and not it.blocked and (topics is None or it.topic in topics)
+        topic
+        for topic in with_offsets_now(clusters.source, snapshot.discovery.topics)
+        if topic.remote is not None and not topic.blocked and (topics is None or topic.topic in topics)
     ]
-    shrinking = compacted(clusters.source, (it.topic for it in topics_now))
-    shrinking |= compacted(clusters.target, (it.remote_topic for it in topics_now))
+    shrinking = compacted(clusters.source, (topic.topic for topic in topics_now))
+    shrinking |= compacted(clusters.target, (topic.remote_topic for topic in topics_now))
     wanted = [*_wanted(flow, snapshot.ledger, topics_now, snapshot.maps, _hints(flow, clusters), shrinking)]
     lanes = _lanes(flow, wanted, runner.slots)
     answers = runner.run(lanes) if lanes else ()
-    looks = {it.life: it for answer in answers for it in answer.partitions}
+    looks = {partition.life: partition for answer in answers for partition in answer.partitions}
     _remember(flow, clusters.target, wanted, looks)
-    rows = tuple(_row(it, looks[it.life]) for it in wanted)
-    problems = tuple(it for it in snapshot.discovery.problems if it.blocking)
-    failed = bool(problems) or any(it.error for it in rows)
+    rows = tuple(_row(partition, looks[partition.life]) for partition in wanted)
+    problems = tuple(problem for problem in snapshot.discovery.problems if problem.blocking)
+    failed = bool(problems) or any(row.error for row in rows)
     return CopyResult(
         flow=flow.name,
         run_id=run_id,
         state="failed" if failed else "done" if rows else "nothing",
-        records=sum(it.copied_records for it in rows),
+        records=sum(row.copied_records for row in rows),
         bytes=0,
         seconds=round(time.monotonic() - began, 3),
         partitions=rows,
         problems=problems,
         lanes=len(lanes),
-        lane_cpu_seconds=round(sum(it.cpu_seconds for it in answers), 3),
+        lane_cpu_seconds=round(sum(answer.cpu_seconds for answer in answers), 3),
     )
 
 
@@ -111,8 +111,8 @@ def _hints(flow: FlowSettings, clusters: Clusters) -> Hints:
         return {}
     try:
         return grouped(
-            (TopicPartition(it.topic, it.partition), (it.upstream_offset, it.downstream_offset))
-            for it in read_syncs(flow, clusters)
+            (TopicPartition(sync.topic, sync.partition), (sync.upstream_offset, sync.downstream_offset))
+            for sync in read_syncs(flow, clusters)
         )
     except ClusterRefused:
         return {}
@@ -133,21 +133,25 @@ def _wanted(
     for topic in topics:
         remote = topic.remote_topic, topic.remote.topic_id if topic.remote is not None else ""
         shrinks = topic.topic in shrinking or topic.remote_topic in shrinking
-        for it in topic.partitions:
-            if it.target is None:
+        for partition in topic.partitions:
+            if partition.target is None:
                 continue
-            life = topic.life(it.partition)
+            life = topic.life(partition.partition)
             before = known = ledger.observed.get(life)
             packed, anew = maps.seen(life), False
             if known is None or known.remote_topic_id != remote[1]:
-                known = begun(life, remote, it.source, it.target)
-                if before is None and isinstance(packed, PackedMap) and packed.end_of_copy() <= it.target.end:
+                known = begun(life, remote, partition.source, partition.target)
+                if (
+                    before is None
+                    and isinstance(packed, PackedMap)
+                    and packed.end_of_copy() <= partition.target.end
+                ):
                     known = went_on(known, packed.end_upstream, packed.end_of_copy())
                 else:
                     anew = True
-            end = it.source.readable_end(read_committed=flow.copy.read_committed)
+            end = partition.source.readable_end(read_committed=flow.copy.read_committed)
             said = tuple(hints.get(life.topic_partition, ())[-MOST_HINTS:])
-            carried, there = carried_of(known), it.target.stable_end
+            carried, there = carried_of(known), partition.target.stable_end
             yield _Partition(
                 known,
                 before,
@@ -159,7 +163,9 @@ def _wanted(
 def _lanes(flow: FlowSettings, wanted: Iterable[_Partition], slots: int) -> tuple[ObserveLaneSpec, ...]:
     """Spread the partitions over at most `slots` lanes, the largest first, so that all end at about the same time."""
     bins: list[tuple[int, list[ObserveSpec]]] = [(0, []) for _ in range(max(1, slots))]
-    sized = ((it.spec.target_end - it.spec.carried.target_to, it.spec) for it in wanted)
+    sized = (
+        (partition.spec.target_end - partition.spec.carried.target_to, partition.spec) for partition in wanted
+    )
     for size, spec in sorted(sized, key=lambda it: (-it[0], it[1].life)):
         bins.sort(key=lambda it: it[0])
         bins[0] = bins[0][0] + size + 1, [*bins[0][1], spec]
@@ -189,13 +195,15 @@ def _remember(
     now, stored = read_ledger(flow, target).observed, stored_segments(flow, target)
     places = len(target.describe_topics([flow.offset_map_topic]).require()[flow.offset_map_topic].partitions)
     at_ms, kept, mapped = clock.now_ms(), list[Observed](), list[InternalRecord]()
-    for it in wanted:
-        matched = looks[it.life].matched
-        if matched is None or now.get(it.life) != it.before:
+    for partition in wanted:
+        matched = looks[partition.life].matched
+        if matched is None or now.get(partition.life) != partition.before:
             continue
-        kept.append(remembered(it.known, matched, at_ms))
-        number = map_partition(*it.life.topic_partition, places)
-        mapped += _map_records(it, matched, stored.get(it.life, ()) if it.anew else (), number)
+        kept.append(remembered(partition.known, matched, at_ms))
+        number = map_partition(*partition.life.topic_partition, places)
+        mapped += _map_records(
+            partition, matched, stored.get(partition.life, ()) if partition.anew else (), number
+        )
     if kept:
         rows = rows_of(flow, target, kept, (), at_ms)
         turn.write(

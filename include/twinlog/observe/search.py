@@ -75,7 +75,7 @@ class Search:
         chunks = self.source.around(upstream)
         for fields in WEAKER:
             probes = _prints(copy, ignored | fields)
-            known = np.concatenate([it.prints(ignored | fields) for it in chunks] or [probes[:0]])
+            known = np.concatenate([chunk.prints(ignored | fields) for chunk in chunks] or [probes[:0]])
             if 2 * int((np.isin(probes, known) & (probes != 0)).sum()) >= len(probes):
                 return fields
         return None

@@ -152,9 +152,9 @@ class Side:
         return list(self.chunks)
 
     def _short_of(self, offset: int) -> bool:
-        ahead = [it for it in self.chunks if it.begin > offset]
-        few = len(ahead) < AHEAD_CHUNKS or sum(len(it.columns) for it in ahead) < AHEAD_RECORDS
-        return few and sum(it.bytes for it in ahead) < KEPT_BYTES // 2
+        ahead = [chunk for chunk in self.chunks if chunk.begin > offset]
+        few = len(ahead) < AHEAD_CHUNKS or sum(len(chunk.columns) for chunk in ahead) < AHEAD_RECORDS
+        return few and sum(chunk.bytes for chunk in ahead) < KEPT_BYTES // 2
 
     def scan(self, start: int) -> Iterator[Chunk]:
         """Read from `start` on, and keep nothing."""

@@ -62,13 +62,15 @@ def run(
         due, broken = due_of(flow, packed, current, _last(host, topic.name))
         if due and not dry_run:
             ensure_topics(host, [topic])
-            host.produce(topic.name, [InternalRecord(it.key(), it.value(), SYNCS_PARTITION) for it in due])
+            host.produce(
+                topic.name, [InternalRecord(sync.key(), sync.value(), SYNCS_PARTITION) for sync in due]
+            )
     except TwinlogError as error:
         if isinstance(error, FormatError) or host is clusters.target:
             raise
         warning = f"no offset syncs on {host.alias}: {error}"
         return OffsetSyncsResult(flow.name, host.alias, topic.name, warning=warning)
-    partitions = {it.topic_partition for it in due}
+    partitions = {sync.topic_partition for sync in due}
     return OffsetSyncsResult(
         flow.name, host.alias, topic.name, len(due), len(partitions), "; ".join(map(str, broken))
     )

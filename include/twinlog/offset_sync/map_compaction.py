@@ -80,7 +80,7 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
     """
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     seen = snapshot.maps
-    pieces = sum(len(it.values) for it in seen.values())
+    pieces = sum(len(packed_map.values) for packed_map in seen.values())
     if not make_plan(seen, _log_starts(snapshot.ledger, clusters.target, seen)):
         return CompactionResult(flow.name, pieces)
     try:
@@ -89,13 +89,13 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
         return CompactionResult(
             flow.name, pieces, note="somebody else wrote in between; the next one compacts"
         )
-    joined = [it for it in done if it.value is not None]
+    joined = [replacement for replacement in done if replacement.value is not None]
     return CompactionResult(
         flow.name,
         pieces,
-        joined=sum(len(it.replaced) for it in joined),
+        joined=sum(len(replacement.replaced) for replacement in joined),
         into=len(joined),
-        forgotten=sum(len(it.replaced) for it in done if it.value is None),
+        forgotten=sum(len(replacement.replaced) for replacement in done if replacement.value is None),
     )
 
 
@@ -165,17 +165,17 @@ def _log_starts(
         and incarnation.topic in incarnations
         and incarnations[incarnation.topic].topic_id == incarnation.topic_id
     }
-    copies = {it.remote_topic: it.remote_topic_id for it in incarnations.values()}
-    before = target.describe_topics({it.topic for it in remotes.values()}).found
+    copies = {incarnation.remote_topic: incarnation.remote_topic_id for incarnation in incarnations.values()}
+    before = target.describe_topics({remote.topic for remote in remotes.values()}).found
     known = [
-        it
-        for it in remotes.values()
-        if it.topic in before
-        and it.partition < len(before[it.topic].partitions)
-        and not differ(copies[it.topic], before[it.topic].topic_id)
+        remote
+        for remote in remotes.values()
+        if remote.topic in before
+        and remote.partition < len(before[remote.topic].partitions)
+        and not differ(copies[remote.topic], before[remote.topic].topic_id)
     ]
     offsets = target.offsets(known).found
-    after = target.describe_topics({it.topic for it in offsets}).found
+    after = target.describe_topics({offset.topic for offset in offsets}).found
     same = {name for name, it in after.items() if it.topic_id == before[name].topic_id}
     return {
         incarnation: offsets[it].log_start
@@ -195,7 +195,7 @@ def _write(flow: FlowSettings, target: Cluster) -> list[Replacement]:
     plan = make_plan(maps, _log_starts(ledger, target, maps))
     topic = flow.offset_map_topic
     count = len(target.describe_topics([topic]).require()[topic].partitions)
-    if records := [record for it in plan for record in records_of(count, it)]:
+    if records := [record for replacement in plan for record in records_of(count, replacement)]:
         turn.write({topic: records})
     return plan
 

@@ -65,7 +65,7 @@ class PartitionSyncs:
 
         None if the offset is too old: MM2 answers -1.
         """
-        picked = next((it for it in self.slots if it.upstream_offset <= upstream), None)
+        picked = next((slot for slot in self.slots if slot.upstream_offset <= upstream), None)
         return None if picked is None else picked.downstream_offset + int(upstream > picked.upstream_offset)
 
 

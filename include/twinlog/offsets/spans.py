@@ -22,12 +22,14 @@ class Spans:
     @classmethod
     def downstream_of(cls, maps: Iterable[OffsetMap]) -> Spans:
         """Return the downstream offsets that these maps know to have been written."""
-        return cls._of((it.downstream, it.downstream + it.length) for it in maps)
+        return cls._of(
+            (offset_map.downstream, offset_map.downstream + offset_map.length) for offset_map in maps
+        )
 
     @classmethod
     def upstream_of(cls, maps: Iterable[OffsetMap]) -> Spans:
         """Return the upstream offsets that these maps know to have been copied."""
-        return cls._of((it.upstream, it.upstream + it.length) for it in maps)
+        return cls._of((offset_map.upstream, offset_map.upstream + offset_map.length) for offset_map in maps)
 
     @classmethod
     def between(cls, first: int, end: int) -> Spans:
@@ -37,7 +39,7 @@ class Spans:
     @classmethod
     def joined(cls, spans: Iterable[Spans]) -> Spans:
         """Return the offsets that lie in any of these."""
-        return cls._of((it.firsts, it.ends) for it in spans)
+        return cls._of((span.firsts, span.ends) for span in spans)
 
     @classmethod
     def _of(cls, bounds: Iterable[tuple[Column, Column]]) -> Spans:

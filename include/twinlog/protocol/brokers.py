@@ -274,7 +274,7 @@ class Brokers:
             api = kafka_python.FIND_COORDINATOR
             return [(name, self.ask_any(api, key=name, key_type=kind)) for name in keys]
         answer = self.ask_any(api, key_type=kind, coordinator_keys=keys)
-        return [(it.key, it) for it in answer.coordinators]
+        return [(coordinator.key, coordinator) for coordinator in answer.coordinators]
 
     def offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool = False
@@ -319,9 +319,9 @@ class Brokers:
         )
         found: dict[TopicPartition, int] = {}
         for place, item in (
-            (TopicPartition(topic.name, it.partition_index), it)
+            (TopicPartition(topic.name, partition.partition_index), partition)
             for topic in answer.topics
-            for it in topic.partitions
+            for partition in topic.partitions
         ):
             code = int(item.error_code)
             if not code:

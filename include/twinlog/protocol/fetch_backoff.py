@@ -84,9 +84,9 @@ class FetchBackoff:
         """Note that these partitions cannot be asked for now; return errors for those that have waited too long."""
         now = time.monotonic()
         return {
-            it: TransientError(self._reason(it), code="unsettled")
-            for it in partitions
-            if now - self._waiting.setdefault(it, now) > LOST_SECONDS
+            partition: TransientError(self._reason(partition), code="unsettled")
+            for partition in partitions
+            if now - self._waiting.setdefault(partition, now) > LOST_SECONDS
         }
 
     def _reason(self, partition: TopicPartition) -> str:

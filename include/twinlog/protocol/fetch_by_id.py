@@ -45,7 +45,11 @@ def fetch_request(
 ) -> bytes:
     """Return the body of a fetch request, behind the tagged fields that end the request header (v2)."""
     topics = grouped(
-        (it.topic, _PARTITION.pack(it.partition, -1, it.offset, -1, -1, it.max_bytes, 0)) for it in positions
+        (
+            position.topic,
+            _PARTITION.pack(position.partition, -1, position.offset, -1, -1, position.max_bytes, 0),
+        )
+        for position in positions
     )
     gone = grouped(forgotten)
     isolation = int(read_committed)

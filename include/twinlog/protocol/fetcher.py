@@ -205,7 +205,7 @@ class Fetcher:
         refused: dict[TopicPartition, TwinlogError] = {}
         resting = self._backoff.resting() if self._backoff is not None else ()
         if self._backoff is not None and resting:
-            refused |= self._backoff.given_up(it for it in positions if it in resting)
+            refused |= self._backoff.given_up(place for place in positions if place in resting)
             positions = {it: position for it, position in positions.items() if it not in resting}
         for node, wanted in self._by_leader(positions, refused).items():
             if self._backoff is not None and (node == NOBODY or self._backoff.rests(node)):
@@ -266,15 +266,15 @@ class Fetcher:
             return {}
         alias = self._brokers.settings.alias
         errors = {
-            it.name: error_for(it.error, f"the question who leads {it.name}", alias)
-            for it in self._brokers.metadata(unknown).values()
-            if it.error and not repeats(Request.LOOK_UP, it.error)
+            metadata.name: error_for(metadata.error, f"the question who leads {metadata.name}", alias)
+            for metadata in self._brokers.metadata(unknown).values()
+            if metadata.error and not repeats(Request.LOOK_UP, metadata.error)
         }
-        if any(known(*it) == NOBODY for it in positions if it[0] not in errors):
+        if any(known(*position) == NOBODY for position in positions if position[0] not in errors):
             backoff.lost(NOBODY, "nobody is elected")
         else:
             backoff.answered(NOBODY, ())
-        return {it: errors[it[0]] for it in positions if it[0] in errors}
+        return {position: errors[position[0]] for position in positions if position[0] in errors}
 
     def _lose(self, node: int, error: ClusterUnreachable) -> None:
         """Drop a leader's conversation: its partitions are asked for again.  Without a backoff, raise the error."""
@@ -328,7 +328,7 @@ class Fetcher:
             for fetched in partitions:
                 fetched.asked_offset = leader.told.get(fetched.topic_partition, -1)
             if self._nearest.rack:
-                partitions = [it for it in partitions if not self._redirected(node, it)]
+                partitions = [partition for partition in partitions if not self._redirected(node, partition)]
             if self._backoff is not None:
                 self._note(node, leader, partitions, self._backoff)
             yield partitions
@@ -349,10 +349,9 @@ class Fetcher:
         self, node: int, leader: _Leader, answer: Iterable[wire.Fetched], backoff: FetchBackoff
     ) -> None:
         """Let partitions rest that were answered with a temporary error; another broker may lead them by now."""
-        refused = {
-            it.topic_partition: it.error for it in answer if it.error and repeats(Request.FETCH, it.error)
-        }
-        backoff.answered(node, (it for it in leader.leads if it not in refused))
+        failed = [fetched for fetched in answer if fetched.error and repeats(Request.FETCH, fetched.error)]
+        refused = {fetched.topic_partition: fetched.error for fetched in failed}
+        backoff.answered(node, (lead for lead in leader.leads if lead not in refused))
         for partition, error in refused.items():
             log.debug("%s-%d is asked for again later: %s", *partition, code_name(error))
             backoff.refused(partition, f"the source answered {code_name(error)}")

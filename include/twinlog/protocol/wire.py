@@ -137,7 +137,7 @@ def fetch_request(
     Within a session name only the partitions whose position changed, and in `forgotten` those no longer wanted.  A
     `rack` lets leaders name a replica there instead of answering with records; brokers before v11 (2.3) do not know it.
     """
-    topics = grouped((it.topic, _asked(it, version)) for it in positions)
+    topics = grouped((position.topic, _asked(position, version)) for position in positions)
     gone = grouped((topic, _INT32.pack(partition)) for topic, partition in forgotten)
     isolation = int(read_committed)
     parts = [_FETCH_HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch)]

@@ -91,7 +91,7 @@ def _decided(world: World, decide: Decide, reason: str) -> RecoveryRun:
 def _undone(world: World, run: RecoveryRun) -> tuple[str, ...]:
     """Undo what the steps of a run have done, the last one first; return what is left for a person, by the steps."""
     steps = STEPS[FAILBACK if run.failover else Mode.PLANNED]
-    left = [it.undo(world, run) for it in reversed(steps) if it.undo is not None]
+    left = [step.undo(world, run) for step in reversed(steps) if step.undo is not None]
     return tuple(text for texts in reversed(left) for text in texts)
 
 
@@ -113,7 +113,14 @@ def turn_back(
     without a reason, TerminalError `promoted` if the source was promoted without the target, and errors of the target.
     """
     ledger = read_ledger(flow, clusters.target)
-    home = next((it for it in reversed(ledger.recoveries) if it.mode == FAILBACK and it.failover), None)
+    home = next(
+        (
+            recovery
+            for recovery in reversed(ledger.recoveries)
+            if recovery.mode == FAILBACK and recovery.failover
+        ),
+        None,
+    )
     here = ledger.phase is FlowPhase.FAILING_BACK
     half = ledger.phase is FlowPhase.PROMOTED and home is not None and home.state is RunState.ABORTED
     if home is None or not (here or half):
@@ -164,7 +171,7 @@ def _require_reason(reason: str, example: str) -> None:
 def _end(world: World, reason: str, state: RunState, decide: Decide) -> AbortResult:
     """End the run in a state, unless that was done and only its denials are left; then undo what its steps did."""
     ledger = world.ledger
-    half = [it for it in ledger.recoveries if it.state is state and it.denied]
+    half = [recovery for recovery in ledger.recoveries if recovery.state is state and recovery.denied]
     ended = half[-1] if half and not ledger.phase.out_of_service else _decided(world, decide, reason)
     suspended = why_suspended(world.ledger)
     return AbortResult(world.flow.name, ended.run, state.value, _undone(world, ended), suspended)
@@ -179,7 +186,9 @@ def _end_without_target(world: World, reverse: Way | None, reason: str) -> Recov
     name, actor = world.flow.name, world.journal.actor
     ledger = world.ledger
     if ledger.phase is FlowPhase.ACTIVE:
-        ended = [it for it in ledger.recoveries if it.mode == FAILBACK and it.failover][-1:]
+        ended = [
+            recovery for recovery in ledger.recoveries if recovery.mode == FAILBACK and recovery.failover
+        ][-1:]
         half = ended and ended[0].state is RunState.RETURNED and _denied(ledger, ended[0])
         return ended[0] if half else None
     run = transitions.way_home(ledger)

@@ -91,7 +91,11 @@ class Approval:
 
 def last_ended(ledger: Ledger) -> str:
     """Return the newest failover that was aborted, or whose flow follows again; "" if there is none.  Pure."""
-    over = [it.run for it in ledger.recoveries if it.state in {RunState.ABORTED, RunState.RETURNED}]
+    over = [
+        recovery.run
+        for recovery in ledger.recoveries
+        if recovery.state in {RunState.ABORTED, RunState.RETURNED}
+    ]
     return over[-1] if over else ""
 
 

@@ -23,7 +23,7 @@ from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import Actor, says_yes
 from twinlog.recovery.report import FailoverReport, State, stopped_in
 from twinlog.recovery.reverse import Way, as_noted, once_back
-from twinlog.recovery.steps import ending, planned, registries, rights, source_dead
+from twinlog.recovery.steps import ending, groups, planned, registries, rights, source_dead
 from twinlog.recovery.steps.forbidden import amounts_of
 from twinlog.recovery.steps.world import LOOKING, Request, Tools, World
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, taken_back
@@ -40,7 +40,7 @@ BEHIND = (
     *(ending.SWITCH, ending.CANARY, ending.REPORT),
 )
 STEPS: dict[str, tuple[Step[World], ...]] = {
-    Mode.PLANNED: (BEGIN, planned.FENCE, planned.DRAIN, planned.GROUPS, planned.AUDIT, ending.GATE, *BEHIND),
+    Mode.PLANNED: (BEGIN, planned.FENCE, planned.DRAIN, groups.GROUPS, planned.AUDIT, ending.GATE, *BEHIND),
     Mode.SOURCE_DEAD: (
         *(BEGIN, source_dead.LOSS, ending.GATE_WITHOUT_SOURCE, ending.APPROVE, source_dead.GROUPS),
         *BEHIND[1:],

@@ -134,7 +134,7 @@ STATES = {
 def history(flow: FlowSettings, clusters: Clusters) -> tuple[RunStatus, ...]:
     """Return every failover and failback that the ledger keeps, newest first.  Raises errors of the target."""
     ledger = read_ledger(flow, clusters.target)
-    return tuple(status_of(it) for it in reversed(ledger.recoveries))
+    return tuple(status_of(recovery) for recovery in reversed(ledger.recoveries))
 
 
 def status_of(run: RecoveryRun) -> RunStatus:

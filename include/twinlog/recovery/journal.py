@@ -80,12 +80,12 @@ def _records(state: StateTopics, found: Move) -> list[StateRecord]:
         records.append(StateRecord.of_ledger(topic, found.state))
     if found.ended is not None:
         records.append(StateRecord.of_ledger(topic, found.ended))
-    records += [StateRecord.of_ledger(topic, it) for it in found.begun]
-    for it in found.passed_over:
-        last = it.end - 1 if it.end else None
-        records.append(progress_record(state, it.life.topic, it.life.partition, last))
-        if it.start < it.end:
-            nothing = encode_segment(MapSegment(it.start, it.end, ()))
-            records.append(map_record(state, MapKey(*it.life, it.start), nothing))
-    gone = [StateRecord(topic, LEDGER_PARTITION, it.key(), None) for it in found.forgotten]
+    records += [StateRecord.of_ledger(topic, incarnation) for incarnation in found.begun]
+    for passed in found.passed_over:
+        last = passed.end - 1 if passed.end else None
+        records.append(progress_record(state, passed.life.topic, passed.life.partition, last))
+        if passed.start < passed.end:
+            nothing = encode_segment(MapSegment(passed.start, passed.end, ()))
+            records.append(map_record(state, MapKey(*passed.life, passed.start), nothing))
+    gone = [StateRecord(topic, LEDGER_PARTITION, record.key(), None) for record in found.forgotten]
     return [*records, *gone]

@@ -57,7 +57,7 @@ def require_legal(ledger: Ledger, move: Move) -> None:
     phase, was = ledger.phase, _state(ledger, move.run.run)
     if move.state is not None:
         phase = move.state.state
-    elif any(isinstance(it, FlowState) for it in move.forgotten):
+    elif any(isinstance(record, FlowState) for record in move.forgotten):
         phase = FlowPhase.ACTIVE
     if (phase, move.run.state) == (ledger.phase, was):
         found: Next | None = Next(_to(phase), was, move.run.state)

@@ -27,12 +27,14 @@ def steps_done(run: RecoveryRun | None) -> frozenset[str]:
     """Return the steps that were done, or skipped, of a run that was promoted; none before: all is proved anew."""
     if run is None or run.state is not RunState.PROMOTED:
         return frozenset()
-    return frozenset(it.step for it in run.journal if it.state in {StepState.DONE, StepState.SKIPPED})
+    return frozenset(
+        entry.step for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
+    )
 
 
 def left(steps: Iterable[Step[World]], run: RecoveryRun | None) -> tuple[StepName, ...]:
     """Return the steps that are still to be done: all of them until the promotion, then those behind it not done."""
-    names = tuple(it.name for it in steps)
+    names = tuple(step.name for step in steps)
     if run is None or run.state is not RunState.PROMOTED:
         return names
     behind = names[names.index(StepName.PROMOTE) + 1 :]

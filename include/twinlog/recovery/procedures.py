@@ -15,4 +15,4 @@ STEPS: Mapping[str, tuple[Step[World], ...]] = {**failover.STEPS, FAILBACK: HOME
 
 def names_of(mode: str) -> tuple[StepName, ...]:
     """Return the names of all steps of a mode."""
-    return tuple(it.name for it in STEPS[mode])
+    return tuple(step.name for step in STEPS[mode])

@@ -85,32 +85,32 @@ def placed(rows: Iterable[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
     """Return the positions of groups as the report has them.  Pure."""
     return tuple(
         PlacedGroup(
-            it.group,
-            it.topic,
-            it.partition,
-            it.upstream_offset,
-            it.goes_on_at,
-            it.expected_duplicates,
+            row.group,
+            row.topic,
+            row.partition,
+            row.upstream_offset,
+            row.goes_on_at,
+            row.expected_duplicates,
             None
-            if it.downstream_offset is None or it.reason is SyncReason.ACTIVE_THERE
-            else it.records_skipped,
+            if row.downstream_offset is None or row.reason is SyncReason.ACTIVE_THERE
+            else row.records_skipped,
         )
-        for it in rows
+        for row in rows
     )
 
 
 def skips(groups: Iterable[PlacedGroup]) -> str:
     """Say in a clause which groups skip records, how many and where; "" if none is known to.  Pure."""
     return listed([
-        f"group {it.group} skips {it.skipped:,} records of {it.topic}-{it.partition}"
-        for it in groups
-        if it.skipped
+        f"group {group.group} skips {group.skipped:,} records of {group.topic}-{group.partition}"
+        for group in groups
+        if group.skipped
     ])
 
 
 def become(groups: Iterable[PlacedGroup]) -> str:
     """Say in a clause how many groups skip records, read some again, or go on exactly; "" without groups.  Pure."""
-    counts = [(_sum(it.skipped for it in of), _sum(it.again for it in of)) for of in _by_group(groups)]
+    counts = [(_sum(group.skipped for group in of), _sum(it.again for it in of)) for of in _by_group(groups)]
     skip = [skipped for skipped, _ in counts if skipped]
     again = [read for skipped, read in counts if read and not skipped]
     told = (
@@ -124,7 +124,7 @@ def become(groups: Iterable[PlacedGroup]) -> str:
 
 
 def _by_group(groups: Iterable[PlacedGroup]) -> Iterable[list[PlacedGroup]]:
-    return grouped((it.group, it) for it in groups).values()
+    return grouped((group.group, group) for group in groups).values()
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
@@ -210,7 +210,7 @@ class FailoverReport(RecoveryReport):
     @property
     def missing(self) -> str:
         """Return, as a clause, what the gate would refuse, and what is not on the target."""
-        refused = listed(sorted({it.check for it in self.accept}), 3)
+        refused = listed(sorted({amount.check for amount in self.accept}), 3)
         no = f"THE GATE WOULD SAY NO: {refused}; " if refused else ""
         lost = at_risk(self.topics)
         known, doubt = (" known to be", f"; {lost.doubt}") if lost.doubt else ("", "")
@@ -247,9 +247,9 @@ class FailbackReport(RecoveryReport):
 def partitions_at_risk(facts: FlowFacts) -> tuple[TopicAtRisk, ...]:
     """Return every partition with what of it is not on the target; heartbeats, which go on for ever, are left out."""
     return tuple(
-        TopicAtRisk(it.topic, it.remote_topic, tuple(_parts(it, live=facts.live)))
-        for it in sorted(facts.topics, key=lambda it: it.topic)
-        if not it.heartbeats
+        TopicAtRisk(topic.topic, topic.remote_topic, tuple(_parts(topic, live=facts.live)))
+        for topic in sorted(facts.topics, key=lambda it: it.topic)
+        if not topic.heartbeats
     )
 
 
@@ -275,23 +275,23 @@ def _parts(topic: TopicFacts, *, live: bool) -> Iterator[PartitionAtRisk]:
 def at_risk(topics: Iterable[TopicAtRisk]) -> Total:
     """Add up the records at risk; a topic that could not be described counts as one partition.  Pure."""
     every = list(topics)
-    parts = [part for it in every for part in it.partitions]
+    parts = [part for topic in every for part in topic.partitions]
     unseen = {
-        it.topic: count
-        for it in every
-        if (count := sum(part.unseen for part in it.partitions) if it.partitions else 1)
+        topic.topic: count
+        for topic in every
+        if (count := sum(part.unseen for part in topic.partitions) if topic.partitions else 1)
     }
     count = sum(unseen.values())
-    doubt = "what came later nobody knows" if any(it.at_risk_records is None for it in parts) else ""
+    doubt = "what came later nobody knows" if any(part.at_risk_records is None for part in parts) else ""
     if count:
         many = "one partition" if count == 1 else f"{count:,} partitions"
         doubt = f"{many} of {listed(sorted(unseen))} could not be looked at"
-    return Total(sum(it.known for it in parts), doubt)
+    return Total(sum(part.known for part in parts), doubt)
 
 
 def estimated(topics: tuple[TopicAtRisk, ...]) -> int | None:
     """Add up the estimates; None if there is none."""
-    known = [it.estimated_records for topic in topics for it in topic.partitions]
+    known = [partition.estimated_records for topic in topics for partition in topic.partitions]
     found = [it for it in known if it is not None]
     return sum(found) if found else None
 

@@ -49,7 +49,7 @@ def as_noted(flow: FlowSettings, target: ClusterReader) -> FlowSettings:
     if flow.homes is None or flow.homes:
         return flow
     lives = read_ledger(flow, target).incarnations.values()
-    return replace(flow, homes={it.topic: it.remote_topic for it in lives})
+    return replace(flow, homes={life.topic: life.remote_topic for life in lives})
 
 
 def once_back(flow: FlowSettings, home: str) -> str:

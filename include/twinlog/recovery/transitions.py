@@ -150,8 +150,8 @@ def note(
 def deny(flow: str, ledger: Ledger, actor: Actor, run_name: str, denied: tuple[DeniedWrite, ...]) -> Move:
     """Remember ACLs before they are made on the source.  Raises FencedError `relieved`."""
     run = require_held(flow, ledger, actor, run_name)
-    noted = {it.topic for it in run.denied}
-    new = tuple(it for it in denied if it.topic not in noted)
+    noted = {write.topic for write in run.denied}
+    new = tuple(write for write in denied if write.topic not in noted)
     return Move(replace(run, denied=(*run.denied, *new), denying=actor.holder))
 
 
@@ -297,7 +297,14 @@ def without_cycles(ledger: Ledger) -> FlowState | None:
 
 def way_home(ledger: Ledger) -> RecoveryRun | None:
     """Return the failback of the flow that is under way, or whose last steps are not done; None if there is none."""
-    last = next((it for it in reversed(ledger.recoveries) if it.mode == FAILBACK and it.failover), None)
+    last = next(
+        (
+            recovery
+            for recovery in reversed(ledger.recoveries)
+            if recovery.mode == FAILBACK and recovery.failover
+        ),
+        None,
+    )
     if last is None or last.state is RunState.OPEN:
         return last
     unfinished = last.state is RunState.PROMOTED and not last.cleared and not ledger.phase.out_of_service

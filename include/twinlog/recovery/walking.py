@@ -32,9 +32,9 @@ def walk(
     Each step's row is kept in the world, and noted in the journal.
     """
     only, told = world.request.only, world.tools.told
-    todo = {it for it in left(steps, taken) if not only or it in only}
+    todo = {name for name in left(steps, taken) if not only or name in only}
     if only or taken.promoted_ms is not None:
-        before = tuple(it for it in done_before(steps, taken) if it.name not in todo)
+        before = tuple(report for report in done_before(steps, taken) if report.name not in todo)
         world = replace(world, steps=before)
     if StepName.BEGIN in todo:
         word = "goes on with" if taken.journal else "began"
@@ -83,7 +83,9 @@ def look(
     """
     todo, stopped = left(steps, under_way), None
     ends = world.flow.source.alias, world.flow.target.alias
-    before = {it.name: it for it in done_before(steps, under_way)} if under_way is not None else {}
+    before = (
+        {report.name: report for report in done_before(steps, under_way)} if under_way is not None else {}
+    )
     for step in steps:
         if step.name in todo:
             outcome = step.seen(world, *ends)
@@ -96,11 +98,13 @@ def look(
 
 def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport]:
     """Return the last outcome of each step that was done, of a run that another process began."""
-    newest = {it.step: it for it in run.journal if it.state in {StepState.DONE, StepState.SKIPPED}}
+    newest = {
+        entry.step: entry for entry in run.journal if entry.state in {StepState.DONE, StepState.SKIPPED}
+    }
     return [
-        StepReport(it.name, found.state, found.seconds, found.message)
-        for it in steps
-        if (found := newest.get(it.name.value)) is not None
+        StepReport(step.name, found.state, found.seconds, found.message)
+        for step in steps
+        if (found := newest.get(step.name.value)) is not None
     ]
 
 
@@ -112,13 +116,13 @@ def ended(
     `stopped` is the outcome that ended it, if one did.  If the ledger cannot be read, what this process did counts.
     """
     run: RecoveryRun | None = None
-    promoted = any(it.name is StepName.PROMOTE and it.state is StepState.DONE for it in world.steps)
+    promoted = any(step.name is StepName.PROMOTE and step.state is StepState.DONE for step in world.steps)
     with suppress(TwinlogError):
         run = world.noted
     if run is not None:  # also if the answer to the promotion was lost
         promoted = run.promoted_ms is not None
-    seen = {it.name for it in world.steps}
-    not_done = [StepReport(it.name, StepState.PLANNED, 0.0, "") for it in steps if it.name not in seen]
+    seen = {step.name for step in world.steps}
+    not_done = [StepReport(step.name, StepState.PLANNED, 0.0, "") for step in steps if step.name not in seen]
     there = run if promoted else None
     return (
         run,

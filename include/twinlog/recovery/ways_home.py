@@ -94,7 +94,7 @@ def homeward(usual: FlowSettings, flow: FlowSettings) -> FlowSettings:
         source_heartbeats=None,
         lifecycle=LifecycleSettings(),
         copy=replace(usual.copy, start_from_latest=False),
-        tiers=tuple(replace(it, start=None) for it in usual.tiers),
+        tiers=tuple(replace(tier, start=None) for tier in usual.tiers),
         refresh_topics=True,
     )
 

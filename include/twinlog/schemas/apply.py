@@ -39,8 +39,8 @@ def apply(plan: SchemaPlan, target: Registry, released: Callable[[], bool] = lam
     try:
         for name in _changed(plan):
             _open(target, name, work)
-        for it in plan.registrations:
-            _register(target, it, work)
+        for registration in plan.registrations:
+            _register(target, registration, work)
         for gone in plan.deletions:
             target.delete(gone.subject, gone.number)
         for level in plan.levels:
@@ -50,13 +50,13 @@ def apply(plan: SchemaPlan, target: Registry, released: Callable[[], bool] = lam
         with suppress(TwinlogError):  # what stopped it is told
             _end(target, _copies(work), released)
         raise
-    _end(target, tuple(dict.fromkeys([*work.opened, *(it.subject for it in plan.modes)])), released)
+    _end(target, tuple(dict.fromkeys([*work.opened, *(mode.subject for mode in plan.modes)])), released)
 
 
 def _changed(plan: SchemaPlan) -> tuple[str, ...]:
     """Return the subjects that have to be in mode IMPORT: a READONLY one takes no change at all."""
-    names = [it.subject for it in plan.registrations]
-    names += [it.subject for it in plan.deletions] + [it.subject for it in plan.levels]
+    names = [registration.subject for registration in plan.registrations]
+    names += [deletion.subject for deletion in plan.deletions] + [level.subject for level in plan.levels]
     return tuple(dict.fromkeys(names))
 
 
@@ -160,5 +160,5 @@ def to_release(target: Registry, subjects: NameFilter) -> tuple[ModeChange, ...]
 
 def release(target: Registry, changes: Iterable[ModeChange]) -> None:
     """Let everybody register again: each subject of a promoted target gets its mode.  May be repeated."""
-    for it in changes:
-        _set_mode(target, it.subject, it.after)
+    for change in changes:
+        _set_mode(target, change.subject, change.after)

@@ -287,7 +287,8 @@ def written(version: Version) -> Mapping[str, Any]:
         body["schemaType"] = schema.type
     if schema.references:
         body["references"] = [
-            {"name": it.name, "subject": it.subject, "version": it.version} for it in schema.references
+            {"name": reference.name, "subject": reference.subject, "version": reference.version}
+            for reference in schema.references
         ]
     return {**body, **(json.loads(schema.more) if schema.more else {})}
 

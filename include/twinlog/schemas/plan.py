@@ -110,14 +110,24 @@ class SchemaPlan:
     def differences(self) -> tuple[str, ...]:
         """Name each difference between the two registries in a line."""
         return (
-            *(f"{it.subject}: {it.message}" for it in self.conflicts),
-            *(f"{it.subject}: version {it.version} (id {it.id}) is missing" for it in self.registrations),
-            *(f"{it.subject}: version {it.number} is deleted on the source only" for it in self.deletions),
+            *(f"{conflict.subject}: {conflict.message}" for conflict in self.conflicts),
             *(
-                f"{it.subject}: compatibility is {it.before or 'not set'}, {it.after or 'not set'} on the source"
-                for it in self.levels
+                f"{registration.subject}: version {registration.version} (id {registration.id}) is missing"
+                for registration in self.registrations
             ),
-            *(f"{it.subject}: mode is {it.before or 'not set'} instead of {it.after}" for it in self.modes),
+            *(
+                f"{deletion.subject}: version {deletion.number} is deleted on the source only"
+                for deletion in self.deletions
+            ),
+            *(
+                f"{level.subject}: compatibility is {level.before or 'not set'},"
+                f" {level.after or 'not set'} on the source"
+                for level in self.levels
+            ),
+            *(
+                f"{mode.subject}: mode is {mode.before or 'not set'} instead of {mode.after}"
+                for mode in self.modes
+            ),
             *self.notes,
         )
 
@@ -131,15 +141,21 @@ def make_plan(
     and may copy it.  `target.ids` has to hold every schema of the target whose id a missing version has.
     """
     left_out = tuple(_left_out(source, target, here, there))
-    spared = {it.subject for it in left_out}
+    spared = {out.subject for out in left_out}
     wanted = {name: it for name, it in source.subjects.items() if name not in spared}
-    conflicts = [it for name in sorted(wanted) for it in _conflicts(wanted[name], target, here, there)]
+    conflicts = [
+        conflict for name in sorted(wanted) for conflict in _conflicts(wanted[name], target, here, there)
+    ]
     if not claims:
-        conflicts += _on_both_sides(wanted, target, {it.subject for it in conflicts}, here, there)
-    held = {it.subject for it in conflicts}
-    while more := [it for it in _held_by_references(wanted, target, held, there) if it.subject not in held]:
+        conflicts += _on_both_sides(wanted, target, {conflict.subject for conflict in conflicts}, here, there)
+    held = {conflict.subject for conflict in conflicts}
+    while more := [
+        conflict
+        for conflict in _held_by_references(wanted, target, held, there)
+        if conflict.subject not in held
+    ]:
         conflicts += more
-        held |= {it.subject for it in more}
+        held |= {conflict.subject for conflict in more}
     free = {name: it for name, it in wanted.items() if name not in held}
     missing = [
         Registration.of(name, version)
@@ -149,11 +165,11 @@ def make_plan(
     ]
     ordered, circle = in_order(missing)
     if circle:
-        named = {it.subject for it in circle}
+        named = {registration.subject for registration in circle}
         conflicts += [
             Conflict(it, "schema-circle", "its schemas refer to each other in a circle") for it in named
         ]
-        ordered = tuple(it for it in ordered if it.subject not in named)
+        ordered = tuple(registration for registration in ordered if registration.subject not in named)
         free = {name: it for name, it in free.items() if name not in named}
     return SchemaPlan(
         registrations=ordered,
@@ -262,16 +278,16 @@ def _held_by_references(
         for version in wanted[name].versions.values():
             if version.number in _versions(target, name):
                 continue
-            for it in version.schema.references:
+            for reference in version.schema.references:
                 comes = (
-                    it.subject in wanted
-                    and it.subject not in held
-                    and it.version in wanted[it.subject].versions
+                    reference.subject in wanted
+                    and reference.subject not in held
+                    and reference.version in wanted[reference.subject].versions
                 )
-                if not comes and it.version not in _versions(target, it.subject):
+                if not comes and reference.version not in _versions(target, reference.subject):
                     text = (
-                        f"version {version.number} refers to version {it.version} of {it.subject}, which is not on"
-                        f" {there} and is not copied"
+                        f"version {version.number} refers to version {reference.version} of {reference.subject},"
+                        f" which is not on {there} and is not copied"
                     )
                     yield Conflict(name, "schema-reference", text)
 
@@ -283,7 +299,7 @@ def in_order(
 
     The second result is what refers to itself in a circle.  Pure.
     """
-    by_name = {(it.subject, it.version): it for it in missing}
+    by_name = {(registration.subject, registration.version): registration for registration in missing}
     waits = {
         key: {(one.subject, one.version) for one in it.what.schema.references} & by_name.keys()
         for key, it in by_name.items()
@@ -309,7 +325,11 @@ def _deletions(
     free: Mapping[str, Subject], target: Holdings, ordered: Sequence[Registration]
 ) -> Iterator[Deletion]:
     """Yield what is to be soft-deleted: what refers to others first, as they were registered last."""
-    yield from (Deletion(it.subject, it.version) for it in reversed(ordered) if it.what.deleted)
+    yield from (
+        Deletion(registration.subject, registration.version)
+        for registration in reversed(ordered)
+        if registration.what.deleted
+    )
     there = [
         (version.id, name, version.number)
         for name, subject in free.items()
@@ -340,7 +360,7 @@ def _notes(
     wanted: Mapping[str, Subject], source: Holdings, target: Holdings, here: str, there: str
 ) -> Iterator[str]:
     """Name what no sync changes: the registry's own compatibility, where a subject relies on it."""
-    if source.level != target.level and any(it.level is None for it in wanted.values()):
+    if source.level != target.level and any(subject.level is None for subject in wanted.values()):
         yield (
             f"the compatibility of all subjects is {source.level} on {here}, {target.level} on {there}; a person sets"
             f" it (PUT /config)"

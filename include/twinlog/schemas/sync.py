@@ -44,13 +44,13 @@ def read_both(source: Registry, target: Registry, subjects: NameFilter) -> Both:
 
     Raises what a `Registry` raises, and TerminalError `schema-modes` if the target knows no modes.
     """
-    names = tuple(it for it in source.subjects() if subjects.accepts(it))
+    names = tuple(subject for subject in source.subjects() if subjects.accepts(subject))
     held = {name: it for name, it in _subjects(source, names).items() if it.versions}
     here = Holdings(held, level=source.level(), mode=source.mode() or "")
     used = {
         one.subject
-        for it in here.subjects.values()
-        for version in it.versions.values()
+        for subject in here.subjects.values()
+        for version in subject.versions.values()
         for one in version.schema.references
     }
     there = Holdings(
@@ -210,10 +210,10 @@ def _look(flow: FlowSettings, source: Registry, target: Registry, *, claims: boo
         plan = replace(plan, notes=(*plan.notes, nothing))
     subjects = both.source.subjects.values()
     return SchemaSync(
-        **{it.name: getattr(plan, it.name) for it in fields(plan)},
+        **{field.name: getattr(plan, field.name) for field in fields(plan)},
         flow=flow.name,
         subjects=len(subjects),
-        versions=sum(len(it.versions) for it in subjects),
+        versions=sum(len(subject.versions) for subject in subjects),
         equal=plan.equal,
     )
 

@@ -56,8 +56,8 @@ class HeadStart:
 
     def wait(self) -> None:
         """Wait for the jobs before their session ends: Spark calls a task that it kills a crash."""
-        for it in self._jobs:
-            it.join(WAIT_SECONDS)
+        for job in self._jobs:
+            job.join(WAIT_SECONDS)
 
 
 def _nothing(rows: Iterator[Any]) -> None:

@@ -72,7 +72,7 @@ def require_safe_way(
 
     Raises ConfigError (`spark-exposed`).  Classic sessions were checked when they were opened.
     """
-    if not master.startswith("sc://") or not any(it.holds_secrets for it in sent):
+    if not master.startswith("sc://") or not any(secrets.holds_secrets for secrets in sent):
         return
     # PySpark reads an address like this: with a token it uses TLS, except to `localhost`.
     host, options = _parts(master)

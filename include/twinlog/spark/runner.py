@@ -84,7 +84,7 @@ class SparkRunner(Generic[Spec, Report]):
         require_safe_way(self._master, lanes)
         task = functools.partial(self._work.task, pickle.dumps(tuple(lanes)), BUILD)
         own = f"{TAG}-{uuid.uuid4().hex}"
-        tags = {TAG, own, *(flow_tag(it.flow) for it in lanes if isinstance(it, LaneSpec))}
+        tags = {TAG, own, *(flow_tag(lane.flow) for lane in lanes if isinstance(lane, LaneSpec))}
 
         def job() -> list[Row]:
             with tagged(self._spark, tags):
@@ -215,7 +215,9 @@ _REASONS: Final = (
 
 def refusal(error: str) -> TerminalError | None:
     """Return the error of executors whose Python is missing, of another version, or without twinlog; else None."""
-    for it in _REASONS:
-        if found := it.pattern.search(error):
-            return TerminalError(it.message.format(found[1].strip()), hint=it.hint, code=EXECUTOR_PYTHON)
+    for reason in _REASONS:
+        if found := reason.pattern.search(error):
+            return TerminalError(
+                reason.message.format(found[1].strip()), hint=reason.hint, code=EXECUTOR_PYTHON
+            )
     return None

@@ -63,4 +63,4 @@ def change(flow: FlowSettings, cluster: Cluster, decide: Callable[[Ledger], Entr
 
 def _stand(flow: FlowSettings, cluster: Cluster, written: Sequence[InternalRecord]) -> bool:
     latest = latest_or_empty(cluster, flow.ledger_topic)
-    return all(latest.get(it.key) == it.value for it in written)
+    return all(latest.get(record.key) == record.value for record in written)

@@ -142,7 +142,7 @@ class Ledger:
 
     def recovery(self, run: str) -> RecoveryRun | None:
         """Return a failover by its run's name."""
-        return next((it for it in self.recoveries if it.run == run), None)
+        return next((recovery_run for recovery_run in self.recoveries if recovery_run.run == run), None)
 
     @property
     def present_recovery(self) -> RecoveryRun | None:
@@ -158,7 +158,7 @@ class Ledger:
     @property
     def came_home(self) -> bool:
         """Say whether a failback has brought records home from copies that have other names than their topics."""
-        return any(comes_home(it.ledger_topic) for it in self.reverse_flows)
+        return any(comes_home(flow.ledger_topic) for flow in self.reverse_flows)
 
     def current(self, topic: str, topic_id: str) -> bool:
         """Say whether this is the incarnation of the topic that stored progress is about."""
@@ -187,7 +187,7 @@ def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
 def _obeyed(flow: FlowSettings, ledger: Ledger) -> Ledger:
     """Set rebuilds aside that would delete a topic which is no copy of theirs, by the file or by the ledger."""
     if flow.observed:  # what was observed is an audit, as long as nobody else judges the copy
-        audits = *ledger.audits, *(it.audit for it in ledger.observed.values())
+        audits = *ledger.audits, *(observed.audit for observed in ledger.observed.values())
         by_place = attrgetter("topic", "partition", "at_ms")
         ledger = replace(ledger, audits=tuple(sorted(audits, key=by_place)))
     strange = {
@@ -291,9 +291,9 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         gaps=every(topics.Gap, "topic", "partition", "first_offset"),
         quarantined=every(Quarantine, "topic", "partition", "offset"),
         beginnings={
-            it.topic: it
-            for it in every(topics.Beginning, "at_ms")
-            if it.topic not in current or it.topic_id == current[it.topic].topic_id
+            beginning.topic: beginning
+            for beginning in every(topics.Beginning, "at_ms")
+            if beginning.topic not in current or beginning.topic_id == current[beginning.topic].topic_id
         },
         leader_epochs=every(topics.LeaderEpoch),
         chains=every(topics.CopiedThrough, "topic_partition"),
@@ -311,10 +311,10 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
             configs=every(TopicConfigsSet),
             acls=every(AclsAdded),
             quotas=every(QuotasSet),
-            applied={it.digest: it for it in every(PlanApplied)},
+            applied={applied.digest: applied for applied in every(PlanApplied)},
         ),
         audits=every(PartitionAudit, "topic", "partition", "at_ms"),
-        observed={it.life: it for it in every(Observed)},
+        observed={observed.life: observed for observed in every(Observed)},
         taken_over=every(TakenOver),
         altered=every(topics.OffsetsAltered, "at_ms"),
         map_holes=every(MapHole),
@@ -401,12 +401,12 @@ def rows_of(
     If a record is in parts, the record that names them is written last: until then the one before it counts. Parts of
     the replaced record are deleted afterwards, as far as they are known here.
     """
-    entries = [(it.key(), it.value()) for it in written] + [(it.key(), None) for it in forgotten]
+    entries = [(entry.key(), entry.value()) for entry in written] + [(it.key(), None) for it in forgotten]
     memory = _KNOWN.get((cluster.alias, flow.ledger_topic))
     old = [
         part for key, _ in entries for part in (memory.reading.parts_of(key) if memory is not None else ())
     ]
-    rows = dict(it for key, value in entries for it in in_parts(key, value, now_ms))
+    rows = dict(in_part for key, value in entries for in_part in in_parts(key, value, now_ms))
     for part in old:
         rows.setdefault(part, None)
     return [InternalRecord(*it, LEDGER_PARTITION) for it in rows.items()]

@@ -163,20 +163,20 @@ class DiscoveredTopic:
     @property
     def unread(self) -> tuple[int, ...]:
         """Partitions whose offsets the source did not tell: their records to copy are unknown."""
-        read = {it.partition for it in self.partitions}
+        read = {partition.partition for partition in self.partitions}
         return tuple(number for number in range(self.partition_count) if number not in read)
 
     @property
     def in_transaction(self) -> tuple[int, ...]:
         """Partitions whose copy has an open transaction: a lane is writing, or the target lost the commit marker."""
-        found = ((it.partition, it.target) for it in self.partitions)
+        found = ((partition.partition, partition.target) for partition in self.partitions)
         return tuple(number for number, copy in found if copy is not None and copy.stable_end < copy.end)
 
     @property
     def provisioned(self) -> tuple[DiscoveredPartition, ...]:
         """The partitions that are provisioned on the target; partitions added since wait for the next cycle."""
         count = self.remote.partitions if self.remote is not None else 0
-        return tuple(it for it in self.partitions if it.partition < count)
+        return tuple(partition for partition in self.partitions if partition.partition < count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def waiting_for_a_person(flow: FlowSettings, problems: Iterable[Problem]) -> tup
     by_itself = {ProblemCode.REBUILDING}
     if flow.lifecycle.on_recreated is not RecreatedPolicy.FAIL:
         by_itself.add(ProblemCode.RECREATED)
-    return tuple(it for it in problems if it.blocking and it.code not in by_itself)
+    return tuple(problem for problem in problems if problem.blocking and problem.code not in by_itself)
 
 
 def without(discovery: Discovery, refused: Mapping[TopicPartition, TwinlogError]) -> Discovery:
@@ -260,9 +260,10 @@ def without(discovery: Discovery, refused: Mapping[TopicPartition, TwinlogError]
         discovery,
         topics=tuple(
             replace(
-                it, partitions=tuple(p for p in it.partitions if it.at_source(p.partition) not in refused)
+                topic,
+                partitions=tuple(p for p in topic.partitions if topic.at_source(p.partition) not in refused),
             )
-            for it in discovery.topics
+            for topic in discovery.topics
         ),
         problems=tuple(sorted((*discovery.problems, *problems), key=lambda it: (it.topic, it.code))),
     )

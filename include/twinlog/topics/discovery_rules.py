@@ -99,13 +99,14 @@ def _topic(
         partition_count=len(described.partitions),
         partitions=tuple(
             DiscoveredPartition(
-                it.partition,
+                partition.partition,
                 offsets,
-                target.offsets.found.get(TopicPartition(remote, it.partition)),
-                begins(ledger, described.name, topic_id, it.partition),
+                target.offsets.found.get(TopicPartition(remote, partition.partition)),
+                begins(ledger, described.name, topic_id, partition.partition),
             )
-            for it in described.partitions
-            if (offsets := source.offsets.found.get(TopicPartition(described.name, it.partition))) is not None
+            for partition in described.partitions
+            if (offsets := source.offsets.found.get(TopicPartition(described.name, partition.partition)))
+            is not None
         ),
         remote=_remote(target.topics.found.get(remote)),
         blocked=blocked,
@@ -133,8 +134,8 @@ def with_beginnings(topics: Iterable[DiscoveredTopic], ledger: Ledger) -> tuple[
         replace(
             topic,
             partitions=tuple(
-                replace(it, begins=begins(ledger, topic.topic, topic.topic_id, it.partition))
-                for it in topic.partitions
+                replace(partition, begins=begins(ledger, topic.topic, topic.topic_id, partition.partition))
+                for partition in topic.partitions
             ),
         )
         for topic in topics
@@ -264,7 +265,7 @@ def _missing_names(flow: FlowSettings, source: SourceState) -> Iterable[Problem]
 
 
 def _selected(source: SourceState) -> frozenset[str]:
-    return frozenset(source.names).difference(it.topic for it in source.left_out)
+    return frozenset(source.names).difference(left_out.topic for left_out in source.left_out)
 
 
 def nothing_selected(flow: FlowSettings, selected: Collection[str]) -> Iterator[Problem]:

@@ -86,7 +86,11 @@ def about_source_incarnation(at_ms: int, topic: str, ledger: Ledger) -> bool:
     life = ledger.incarnations.get(topic)
     if life is None or about_incarnation(at_ms, life):
         return True
-    only = all(it.topic_id == life.topic_id for it in ledger.every_incarnation if it.topic == topic)
+    only = all(
+        incarnation.topic_id == life.topic_id
+        for incarnation in ledger.every_incarnation
+        if incarnation.topic == topic
+    )
     return only and life.reason is IncarnationReason.REBUILD and life.topic_id not in _NO_ID
 
 
@@ -102,13 +106,14 @@ def incarnation_problems(
             yield from _copied_incarnation(flow, target.topics, topic, known)
         elif topic in source.gone:
             yield _deleted(flow, topic, known, target)
-    for it in ledger.strange_rebuilds:
+    for rebuild in ledger.strange_rebuilds:
         yield Problem(
             ProblemCode.STRANGE_REBUILD,
-            it.topic,
-            f"the ledger wants {it.remote_topic} deleted on {flow.target.alias} for a rebuild of {it.topic}, whose"
-            f" copy is {flow.remote_name(it.topic)}: it is not obeyed, {it.topic} is copied as before",
-            f"find out who writes to {flow.ledger_topic} (it says {it.by}); `twinlog topics rebuild` takes its place",
+            rebuild.topic,
+            f"the ledger wants {rebuild.remote_topic} deleted on {flow.target.alias} for a rebuild of {rebuild.topic},"
+            f" whose copy is {flow.remote_name(rebuild.topic)}: it is not obeyed, {rebuild.topic} is copied as before",
+            f"find out who writes to {flow.ledger_topic} (it says {rebuild.by});"
+            " `twinlog topics rebuild` takes its place",
         )
 
 
@@ -156,8 +161,8 @@ def orphans(
 def _orphans(
     flow: FlowSettings, source: SourceState, target: TargetState, ledger: Ledger
 ) -> Iterator[Orphan]:
-    reasons = {it.topic: it.reason for it in source.left_out}
-    known = {it.remote_topic for it in ledger.incarnations.values()}
+    reasons = {left_out.topic: left_out.reason for left_out in source.left_out}
+    known = {incarnation.remote_topic for incarnation in ledger.incarnations.values()}
     on_source, on_target = frozenset(source.names), frozenset(target.names)
     for topic, life in ledger.incarnations.items():
         if life.remote_topic not in on_target or topic in source.topics.found:

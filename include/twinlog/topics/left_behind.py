@@ -27,9 +27,9 @@ def left_behind(
     A flow that only brings home chooses its topics anew for each way home.
     """
     left = {
-        it.topic: it
-        for it in orphans
-        if it.kind is OrphanKind.LEFT_OUT and not flow.policy.is_heartbeats_topic(it.topic)
+        orphan.topic: orphan
+        for orphan in orphans
+        if orphan.kind is OrphanKind.LEFT_OUT and not flow.policy.is_heartbeats_topic(orphan.topic)
     }
     if not left or flow.homes is not None:
         return ()

@@ -59,16 +59,22 @@ def read_other_writers(
     be its own. Raises FormatError for unreadable state of the reverse flow, and errors of the clusters.
     """
     came_home = (ledger or read_ledger(flow, clusters.target)).came_home or flow.homes is not None
-    topics = [it for it in discovery.topics if came_home or it.remote_topic == it.topic]
-    ids = {it.topic: it.topic_id for it in topics}
+    topics = [topic for topic in discovery.topics if came_home or topic.remote_topic == topic.topic]
+    ids = {topic.topic: topic.topic_id for topic in topics}
     ways = read_reverse_states(flow, clusters, ids) if ids else ()
     known = {life.topic for way in ways for life in way.ledger.every_incarnation}
     same = frozenset(
-        it.topic for it in topics if it.remote_topic == it.topic and _comes_back(flow, it.topic, known)
+        topic.topic
+        for topic in topics
+        if topic.remote_topic == topic.topic and _comes_back(flow, topic.topic, known)
     )
-    copies = {it.remote_topic for it in discovery.topics if it.remote is not None}
-    home = {it.topic: it for it in topics if it.remote_topic != it.topic and it.remote is not None}
-    back = _ways_home(ways, {it.remote_topic: it for it in home.values()})
+    copies = {topic.remote_topic for topic in discovery.topics if topic.remote is not None}
+    home = {
+        topic.topic: topic
+        for topic in topics
+        if topic.remote_topic != topic.topic and topic.remote is not None
+    }
+    back = _ways_home(ways, {topic.remote_topic: topic for topic in home.values()})
     written: defaultdict[TopicPartition, list[Spans]] = defaultdict(list)
     # Producers of the target wrote what came home.
     came = ((TopicPartition(remote, it), Spans.upstream_of(maps)) for (_, remote, it), maps in back.items())
@@ -83,7 +89,11 @@ def read_other_writers(
         {at: Spans.joined(several) for at, several in written.items()},
         # The source's own producers write to the topics to which a flow brings records home.
         same
-        | (frozenset(it.remote_topic for it in home.values()) if flow.homes is not None else frozenset()),
+        | (
+            frozenset(topic.remote_topic for topic in home.values())
+            if flow.homes is not None
+            else frozenset()
+        ),
     )
 
 
@@ -101,7 +111,10 @@ def _ways_home(
     """Return, by topic, copy and partition, the maps of the flows that brought records home; `topics` are by copy."""
     found: defaultdict[tuple[str, str, int], list[OffsetMap]] = defaultdict(list)
     for way in ways:
-        led_to = {(it.topic, it.topic_id): it.remote_topic for it in way.ledger.every_incarnation}
+        led_to = {
+            (incarnation.topic, incarnation.topic_id): incarnation.remote_topic
+            for incarnation in way.ledger.every_incarnation
+        }
         for life, packed in way.maps.items():
             topic = topics.get(life.topic)
             if topic is None or topic.remote is None or differ(life.topic_id, topic.remote.topic_id):
@@ -115,7 +128,7 @@ def _exported_from(
     ways: Iterable[ReverseState], topics: Iterable[DiscoveredTopic]
 ) -> Iterable[tuple[TopicPartition, Spans]]:
     """Return the records of copies that were exported when the target was lost on the way home (decision 28)."""
-    ids = {it.remote_topic: it.remote.topic_id for it in topics if it.remote is not None}
+    ids = {topic.remote_topic: topic.remote.topic_id for topic in topics if topic.remote is not None}
     for way in ways:
         for tail in way.ledger.tails:
             if tail.topic in ids and not differ(tail.topic_id, ids[tail.topic]):
@@ -147,8 +160,9 @@ def other_writers(
             found += [] if named else [f"whoever {name} tells of, which cannot be read"]
             continue
         if any(
-            it.remote_topic == remote_topic and not differ(it.remote_topic_id, remote_topic_id)
-            for it in found_here
+            incarnation.remote_topic == remote_topic
+            and not differ(incarnation.remote_topic_id, remote_topic_id)
+            for incarnation in found_here
         ):
             found.append(f"the flow {alias}->{flow.target.alias}")
     return tuple(found)
@@ -178,8 +192,8 @@ def _reverse_writers(
                 yield f"whoever {ledger.ledger_topic} on {here} tells of, which does not say which cluster that is"
     except (ClusterRefused, FormatError) as error:
         yield f"whoever the ledgers on {here} tell of, of which one cannot be read: {error.message}"
-    for it in gone_reverse_flows(clusters, read_ledger(flow, clusters.target).reverse_flows):
-        yield f"producers of {there}: the flow from there, whose ledger {it.ledger_topic} was deleted from {here}"
+    for gone in gone_reverse_flows(clusters, read_ledger(flow, clusters.target).reverse_flows):
+        yield f"producers of {there}: the flow from there, whose ledger {gone.ledger_topic} was deleted from {here}"
 
 
 def _loopback(ways: Iterable[ReverseState], topics: frozenset[str]) -> Mapping[TopicPartition, Spans]:
@@ -211,9 +225,9 @@ def _written_by(
     """Return the maps of the flow from `alias`, for the records it writes into these copies."""
     theirs = ledger_in(target, ledger_topic(alias))
     goes_to = {
-        (it.topic, it.topic_id): it.remote_topic
-        for it in theirs.every_incarnation
-        if it.remote_topic in copies
+        (incarnation.topic, incarnation.topic_id): incarnation.remote_topic
+        for incarnation in theirs.every_incarnation
+        if incarnation.remote_topic in copies
     }
     if goes_to:
         for life, packed in packed_maps(map_topic, latest_records_or_empty(target, map_topic)).items():

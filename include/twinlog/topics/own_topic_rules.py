@@ -28,7 +28,7 @@ class InternalState:
 
 def unchecked(topics: Sequence[InternalTopic], state: InternalState) -> tuple[str, ...]:
     """Report in one line the topics of which nobody knows whether their records expire."""
-    refused = [state.configs.refused[it.name] for it in topics if it.name in state.configs.refused]
+    refused = [state.configs.refused[topic.name] for topic in topics if topic.name in state.configs.refused]
     if not refused:
         return ()
     return (f"cleanup.policy cannot be checked: {refused[0]}{and_more(len(refused))}",)

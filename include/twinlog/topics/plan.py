@@ -118,9 +118,11 @@ def plan(
     free = [topic for topic in discovery.topics if not topic.blocked]
     # A topic whose copy exists is copied, no matter who created the copy, so its incarnation is recorded.
     unheeded = {
-        it.topic: it for it in free if not looks and it.remote is None and it.topic not in ledger.incarnations
+        topic.topic: topic
+        for topic in free
+        if not looks and topic.remote is None and topic.topic not in ledger.incarnations
     }
-    wanted = [it for it in free if it.topic not in unheeded]
+    wanted = [topic for topic in free if topic.topic not in unheeded]
     missing = [topic for topic in wanted if topic.remote is None]
     known = [topic for topic in missing if topic.topic in configs.found]
     factor = clamped(flow.replication_factor, discovery.target_brokers)
@@ -130,9 +132,9 @@ def plan(
             *internal_changes,
             *(_creation(flow, topic, factor, configs.found[topic.topic]) for topic in known),
             *(
-                Change(ChangeKind.GROW, it.remote_topic, it.partition_count, topic=it.topic)
-                for it in wanted
-                if looks and it.remote is not None and it.remote.partitions < it.partition_count
+                Change(ChangeKind.GROW, topic.remote_topic, topic.partition_count, topic=topic.topic)
+                for topic in wanted
+                if looks and topic.remote is not None and topic.remote.partitions < topic.partition_count
             ),
         ),
         refused=tuple(
@@ -144,7 +146,7 @@ def plan(
         notes=(
             *internal_notes,
             *_no_ids_note(flow, discovery),
-            *_clamp_note([it.remote_topic for it in known], flow.replication_factor, factor, flow),
+            *_clamp_note([topic.remote_topic for topic in known], flow.replication_factor, factor, flow),
             *_unheeded_note([*unheeded.values()]),
         ),
     )
@@ -167,7 +169,11 @@ def plan_internal(
     """
     changes: list[Change] = []
     topics = internal_topics(flow)
-    notes = [*unchecked([it for it in topics if it.name in state.topics.found], state)]
+    notes = [
+        *unchecked(
+            [internal_topic for internal_topic in topics if internal_topic.name in state.topics.found], state
+        )
+    ]
     for topic in topics:
         error = state.topics.refused.get(topic.name)
         if topic.name in state.topics.found:
@@ -179,8 +185,10 @@ def plan_internal(
             raise error
         else:
             notes.append(str(error))
-    created = (it for it in changes if it.kind is ChangeKind.CREATE_INTERNAL)
-    by_factor = grouped(((it.wanted_factor, it.replication_factor), it.name) for it in created)
+    created = (change for change in changes if change.kind is ChangeKind.CREATE_INTERNAL)
+    by_factor = grouped(
+        ((change.wanted_factor, change.replication_factor), change.name) for change in created
+    )
     for (wanted, given), names in by_factor.items():
         notes += _clamp_note(names, wanted, given, flow)
     return tuple(changes), tuple(notes)
@@ -252,12 +260,12 @@ def _first_seen(topic: DiscoveredTopic, ledger: Ledger) -> SeenTopic | None:
 
 def _unheeded_note(topics: Sequence[DiscoveredTopic]) -> Iterable[str]:
     if topics:
-        names = ", ".join(it.topic for it in topics[:3]) + (", ..." if len(topics) > 3 else "")
+        names = ", ".join(topic.topic for topic in topics[:3]) + (", ..." if len(topics) > 3 else "")
         yield f"{len(topics)} new topic(s) are not picked up ({names}): refresh.topics is switched off"
 
 
 def _no_ids_note(flow: FlowSettings, discovery: Discovery) -> Iterable[str]:
-    nameless = [it.topic for it in discovery.topics if not it.topic_id]
+    nameless = [topic.topic for topic in discovery.topics if not topic.topic_id]
     if nameless:
         yield (
             f"{flow.source.alias} gives topics no ids, as Kafka before 2.8: whether {nameless[0]}"

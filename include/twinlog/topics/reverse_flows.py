@@ -74,8 +74,9 @@ class ReverseState:
         if topic == remote:
             return self.may_write_to({topic})
         return any(
-            (it.topic, it.remote_topic) == (remote, topic) and not differ(it.topic_id, remote_id)
-            for it in self.ledger.every_incarnation
+            (incarnation.topic, incarnation.remote_topic) == (remote, topic)
+            and not differ(incarnation.topic_id, remote_id)
+            for incarnation in self.ledger.every_incarnation
         )
 
 
@@ -166,20 +167,22 @@ def read_reverse_states(
     `copies` are the topic ids its copies have on the source now, by name. A map of a copy that was made anew since is
     left out: it is about other records than lie there now. Raises as `reverse_ledgers`.
     """
-    maps = {it.alias: _maps(clusters, it.alias) for it in reverse_ledgers(flow, clusters)}
+    maps = {reverse.alias: _maps(clusters, reverse.alias) for reverse in reverse_ledgers(flow, clusters)}
     # Read the ledgers again after the maps, so that every incarnation that has a map is known.
-    found = [it for it in reverse_ledgers(flow, clusters) if it.alias in maps]
-    kept = [it for it in found if it.records or maps[it.alias] or maps[it.alias].broken]
-    described = clusters.source.describe_topics([it.ledger_topic for it in kept]).found
+    found = [reverse for reverse in reverse_ledgers(flow, clusters) if reverse.alias in maps]
+    kept = [
+        reverse for reverse in found if reverse.records or maps[reverse.alias] or maps[reverse.alias].broken
+    ]
+    described = clusters.source.describe_topics([reverse.ledger_topic for reverse in kept]).found
     ids = {name: it.topic_id for name, it in described.items()}
     return tuple(
         ReverseState(
-            it.alias,
-            _current(maps[it.alias], ledger := ledger_from(it.records), copies),
+            reverse.alias,
+            _current(maps[reverse.alias], ledger := ledger_from(reverse.records), copies),
             ledger,
-            ids.get(it.ledger_topic, ""),
+            ids.get(reverse.ledger_topic, ""),
         )
-        for it in kept
+        for reverse in kept
     )
 
 
@@ -190,12 +193,15 @@ def read_reverse_state(
 
     Nearly always there is only one. Raises as `read_reverse_states`.
     """
-    ways = tuple(it for it in read_reverse_states(flow, clusters, copies) if it.may_write_to(copies))
+    ways = tuple(state for state in read_reverse_states(flow, clusters, copies) if state.may_write_to(copies))
     if len(ways) < 2:
         return ways[0] if ways else None
-    aliases = {it.alias for it in ways}
+    aliases = {state.alias for state in ways}
     records = [
-        record for it in reverse_ledgers(flow, clusters) if it.alias in aliases for record in it.records
+        record
+        for ledger in reverse_ledgers(flow, clusters)
+        if ledger.alias in aliases
+        for record in ledger.records
     ]
     maps: Maps[PackedMap] = Maps({}, {})
     for way in ways:
@@ -219,9 +225,9 @@ def maps_home(
             continue
         ledger = ledger_in(clusters.target, name)
         lives = {
-            (it.topic, it.topic_id): it.remote_topic
-            for it in ledger.every_incarnation
-            if it.topic in copies and not differ(it.topic_id, copies[it.topic])
+            (incarnation.topic, incarnation.topic_id): incarnation.remote_topic
+            for incarnation in ledger.every_incarnation
+            if incarnation.topic in copies and not differ(incarnation.topic_id, copies[incarnation.topic])
         }
         if not lives or source_id not in source_ids((*ledger.claims, *ledger.every_incarnation)):
             continue
@@ -242,9 +248,9 @@ def _maps(clusters: Clusters, alias: str) -> Maps[PackedMap]:
 
 def _current(maps: Maps[PackedMap], ledger: Ledger, copies: Mapping[str, str]) -> Maps[PackedMap]:
     outlived = {
-        (it.topic, it.topic_id)
-        for it in ledger.every_incarnation
-        if differ(it.remote_topic_id, copies.get(it.remote_topic, ""))
+        (incarnation.topic, incarnation.topic_id)
+        for incarnation in ledger.every_incarnation
+        if differ(incarnation.remote_topic_id, copies.get(incarnation.remote_topic, ""))
     }
     return Maps(
         {life: packed for life, packed in maps.items() if (life.topic, life.topic_id) not in outlived},
@@ -257,6 +263,6 @@ def gone_reverse_flows(clusters: Clusters, noted: Iterable[ReverseFlow]) -> tupl
     wanted = tuple(noted)
     if not wanted:
         return ()
-    found = clusters.source.describe_topics({it.ledger_topic for it in wanted}).existing()
+    found = clusters.source.describe_topics({flow.ledger_topic for flow in wanted}).existing()
     ids = {name: it.topic_id for name, it in found.items()}
-    return tuple(it for it in wanted if ids.get(it.ledger_topic) != it.ledger_topic_id)
+    return tuple(flow for flow in wanted if ids.get(flow.ledger_topic) != flow.ledger_topic_id)

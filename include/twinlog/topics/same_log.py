@@ -73,12 +73,12 @@ def other_logs(
             if known is None or at not in source.offsets.found or copy not in target.offsets.found:
                 continue
             seen = {
-                it: same_record(
-                    _record_at(clusters.source, at, it.upstream),
-                    _record_at(clusters.target, copy, it.downstream),
+                witness: same_record(
+                    _record_at(clusters.source, at, witness.upstream),
+                    _record_at(clusters.target, copy, witness.downstream),
                     changed=changed,
                 )
-                for it in witnesses(known, partition, source.offsets.found[at].log_start)
+                for witness in witnesses(known, partition, source.offsets.found[at].log_start)
             }
             differing = next((it for it, same in seen.items() if same is False), None)
             if differing is not None:

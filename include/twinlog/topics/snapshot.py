@@ -127,7 +127,11 @@ def with_later_ends(
     discovered: retention may have deleted records since that `progress` has not reached.
     """
     found = tuple(topics)
-    seen = {topic.at_source(it.partition): it.source for topic in found for it in topic.partitions}
+    seen = {
+        topic.at_source(partition.partition): partition.source
+        for topic in found
+        for partition in topic.partitions
+    }
     passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
     if not passed:
         return found
@@ -143,8 +147,10 @@ def with_offsets_now(
 
     Raises TransientError if no leader answers.
     """
-    answers = source.offsets(topic.at_source(it.partition) for topic in topics for it in topic.partitions)
-    away = next((it for it in answers.refused.values() if isinstance(it, TransientError)), None)
+    answers = source.offsets(
+        topic.at_source(partition.partition) for topic in topics for partition in topic.partitions
+    )
+    away = next((error for error in answers.refused.values() if isinstance(error, TransientError)), None)
     if away is not None and not answers.found:
         raise away
     return with_offsets(topics, answers.found)
@@ -158,9 +164,9 @@ def with_offsets(
         replace(
             topic,
             partitions=tuple(
-                replace(it, source=offsets[topic.at_source(it.partition)])
-                for it in topic.partitions
-                if topic.at_source(it.partition) in offsets
+                replace(partition, source=offsets[topic.at_source(partition.partition)])
+                for partition in topic.partitions
+                if topic.at_source(partition.partition) in offsets
             ),
         )
         for topic in topics
@@ -174,7 +180,9 @@ def copied_names(flow: FlowSettings, source: ClusterReader) -> tuple[str, ...]:
 
 def all_partitions(topics: Iterable[TopicDescription]) -> tuple[TopicPartition, ...]:
     """Return every partition of some topics, with or without a leader."""
-    return tuple(TopicPartition(topic.name, it.partition) for topic in topics for it in topic.partitions)
+    return tuple(
+        TopicPartition(topic.name, partition.partition) for topic in topics for partition in topic.partitions
+    )
 
 
 @dataclass(frozen=True)
@@ -244,13 +252,13 @@ class FlowSnapshot:
         return other_logs(self.flow, self.clusters, self.source, self.target, self.ledger, self.maps)
 
     def _left_behind(self, found: Discovery) -> tuple[Problem, ...]:
-        if all(it.kind is not OrphanKind.LEFT_OUT for it in found.orphans):
+        if all(orphan.kind is not OrphanKind.LEFT_OUT for orphan in found.orphans):
             return ()
         return left_behind(self.flow, self.clusters.source, self.ledger, self.progress, found.orphans)
 
     def _with_starts(self, topics: tuple[DiscoveredTopic, ...]) -> tuple[DiscoveredTopic, ...]:
         flow, ledger = self.flow, self.ledger
-        if all(start_of(flow, it, ledger, ()) is None for it in topics):
+        if all(start_of(flow, topic, ledger, ()) is None for topic in topics):
             return topics
         copied = {it.topic for it in self.progress}
         return with_starts(flow, self.clusters.source, topics, ledger, copied, clock.now_ms())

@@ -49,11 +49,15 @@ def with_starts(
     ClusterUnreachable.
     """
     found = tuple(topics)
-    starts = {it.topic: start for it in found if (start := start_of(flow, it, ledger, copied)) is not None}
+    starts = {
+        discovered_topic.topic: start
+        for discovered_topic in found
+        if (start := start_of(flow, discovered_topic, ledger, copied)) is not None
+    }
     by_time: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for topic in found:
         if topic.topic in starts and (at := starts[topic.topic].moment_ms(now_ms)) is not None:
-            by_time[at] += [topic.at_source(it.partition) for it in topic.partitions]
+            by_time[at] += [topic.at_source(partition.partition) for partition in topic.partitions]
     answers: dict[TopicPartition, int | None] = {}
     for at, partitions in by_time.items():
         answers |= source.offsets_at(partitions, at).found
@@ -68,16 +72,19 @@ def with_starts(
 def _begun(
     topic: DiscoveredTopic, kind: StartKind, answers: Mapping[TopicPartition, int | None]
 ) -> Iterator[DiscoveredPartition]:
-    for it in topic.partitions:
-        place = topic.at_source(it.partition)
+    for partition in topic.partitions:
+        place = topic.at_source(partition.partition)
         match kind:
             case StartKind.EARLIEST:
-                yield replace(it, begins=it.source.log_start)
+                yield replace(partition, begins=partition.source.log_start)
             case StartKind.LATEST:
-                yield replace(it, begins=it.source.stable_end)
+                yield replace(partition, begins=partition.source.stable_end)
             case _ if place in answers:
                 at = answers[place]
-                yield replace(it, begins=it.source.stable_end if at is None else max(at, it.source.log_start))
+                yield replace(
+                    partition,
+                    begins=partition.source.stable_end if at is None else max(at, partition.source.log_start),
+                )
 
 
 def first_records(

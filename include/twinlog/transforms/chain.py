@@ -91,9 +91,12 @@ class Chain:
     @property
     def header_names(self) -> frozenset[str]:
         """The names of headers that matter to the chain."""
-        asked = (it.predicate.name for it in self.steps if isinstance(it.predicate, HasHeaderKey))
+        asked = (step.predicate.name for step in self.steps if isinstance(step.predicate, HasHeaderKey))
         dropped = (
-            name for it in self.steps if isinstance(it.transform, DropHeaders) for name in it.transform.names
+            name
+            for step in self.steps
+            if isinstance(step.transform, DropHeaders)
+            for name in step.transform.names
         )
         return frozenset((*asked, *dropped))
 

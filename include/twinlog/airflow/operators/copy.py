@@ -120,7 +120,7 @@ def failure_of(outcome: Json) -> TwinlogError | None:
 
 def _hint(places: Sequence[Json]) -> str:
     """Return what a person looks up: the codes of what stopped, which docs/errors.md explains."""
-    codes = sorted({code for it in places if (code := it.get("code") or it.get("error_code"))})
+    codes = sorted({code for place in places if (code := place.get("code") or place.get("error_code"))})
     look_up = f"; docs/errors.md says what to do for {listed(codes)}" if codes else ""
     return f"the other partitions are copied{look_up}"
 

@@ -173,7 +173,7 @@ def not_placed(begun: Begun) -> TerminalError | None:
     if not issues:
         return None
     return TerminalError(
-        f"{len(issues)} topics are not copied: {listed([f'{it.where}: {it.message}' for it in issues])}",
+        f"{len(issues)} topics are not copied: {listed([f'{issue.where}: {issue.message}' for issue in issues])}",
         hint="the others are copied",
         code="cycle",
     )
@@ -181,7 +181,9 @@ def not_placed(begun: Begun) -> TerminalError | None:
 
 def wanting(done: Concluded) -> TwinlogError | None:
     """Return the error of what followed the copy: a critical check, or groups that could not be handled.  Pure."""
-    critical = [f"{it.name}: {it.message}" for it in done.failed_checks if it.severity == "critical"]
+    critical = [
+        f"{check.name}: {check.message}" for check in done.failed_checks if check.severity == "critical"
+    ]
     if critical:
         hint = "do not rely on this copy before it is understood"
         return TerminalError(listed(critical), hint=hint, code="validation")

@@ -117,9 +117,9 @@ def status() -> JSONResponse:
 
 def _found(name: str) -> SeenFlow:
     seen = _reader.get()
-    for it in seen.flows:
-        if slug(it.dag_id) == name:
-            return it
+    for seen_flow in seen.flows:
+        if slug(seen_flow.dag_id) == name:
+            return seen_flow
     why = seen.error or "the configuration names no such flow that is enabled"
     raise HTTPException(
         404 if seen.at else 503, why if seen.at else "the configuration is being read; try again"

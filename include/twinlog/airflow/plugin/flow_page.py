@@ -168,9 +168,9 @@ def _filled(page: FlowPage, seen: SeenFlow, status: FlowStatus, ledger: Ledger, 
         heat=heat_of(details.coverage) if details is not None else (),
         coverage_error=details.coverage_error if details is not None else "",
         details_read=duration(max(0.0, now - details.at)) if details is not None else "",
-        drift=_table([it for it in known if it.drift]),
+        drift=_table([topic for topic in known if topic.drift]),
         outcomes=ledger.outcomes,
-        failovers=tuple(status_of(it) for it in reversed(ledger.recoveries))[:MOST_RUNS],
+        failovers=tuple(status_of(recovery) for recovery in reversed(ledger.recoveries))[:MOST_RUNS],
         drills=tuple(reversed(ledger.drills))[:MOST_RUNS],
     )
 
@@ -189,13 +189,15 @@ def _run_address(dag_id: str, ledger: Ledger) -> str:
 def topics_of(status: FlowStatus) -> Table:
     """Return the rows of topics, worst first, and the names of those without one."""
     stopped = [
-        TopicRow(it.topic, it.remote_topic, f"{it.partitions or 0:,}", "", "", "", "stopped", Tone.BAD)
-        for it in status.stopped
+        TopicRow(
+            topic.topic, topic.remote_topic, f"{topic.partitions or 0:,}", "", "", "", "stopped", Tone.BAD
+        )
+        for topic in status.stopped
     ]
     rows = sorted(status.topics, key=lambda it: (not it.over_budget, -_waiting(it), it.topic))
     room = max(0, MOST_ROWS - len(stopped))
-    shown = (*stopped, *(_topic(it) for it in rows[:room]))[:MOST_ROWS]
-    left = (*(it.name for it in stopped[MOST_ROWS:]), *(it.topic for it in rows[room:]))
+    shown = (*stopped, *(_topic(row) for row in rows[:room]))[:MOST_ROWS]
+    left = (*(row.name for row in stopped[MOST_ROWS:]), *(row.topic for row in rows[room:]))
     return Table(shown, len(stopped) + len(rows), left)
 
 
@@ -268,7 +270,7 @@ def level(it: PartitionCoverage) -> int:
 
 
 def _heat_row(name: str, whole: Coverage, partitions: Sequence[PartitionCoverage]) -> HeatRow:
-    levels = [level(it) for it in partitions]
+    levels = [level(partition) for partition in partitions]
     differing = [str(it.partition) for it, at in zip(partitions, levels, strict=True) if at == DIFFERS]
     return HeatRow(
         name=name,
@@ -284,17 +286,21 @@ def _heat_row(name: str, whole: Coverage, partitions: Sequence[PartitionCoverage
 def plots_of(status: FlowStatus, samples: Iterable[RiskSample], now_ms: int) -> tuple[Plot, ...]:
     """Draw the last day as cycles saw it: what was copied, what waited, and for how long against the RPO."""
     start = now_ms - DAY_MS
-    day = sorted((it for it in samples if start <= it.at_ms <= now_ms), key=attrgetter("at_ms"))
+    day = sorted((sample for sample in samples if start <= sample.at_ms <= now_ms), key=attrgetter("at_ms"))
     if not day:
         return ()
-    copied = [Point(it.at_ms // SLOT_MS * SLOT_MS, it.copied) for it in day if it.copied is not None]
-    lag = _with_holes([Point(it.at_ms, it.records) for it in day])
-    ages = _with_holes([Point(it.at_ms, it.age_ms / 1000 if it.age_known else None) for it in day])
-    most_copied = max((it.value or 0 for it in copied), default=0)
-    most_lag, oldest = max(it.records for it in day), max((it.value or 0 for it in ages), default=0)
+    copied = [
+        Point(sample.at_ms // SLOT_MS * SLOT_MS, sample.copied) for sample in day if sample.copied is not None
+    ]
+    lag = _with_holes([Point(sample.at_ms, sample.records) for sample in day])
+    ages = _with_holes([
+        Point(sample.at_ms, sample.age_ms / 1000 if sample.age_known else None) for sample in day
+    ])
+    most_copied = max((point.value or 0 for point in copied), default=0)
+    most_lag, oldest = max(sample.records for sample in day), max((age.value or 0 for age in ages), default=0)
     limit = strictest_rpo(status)
     against = f"; the dashed line is the strictest RPO, {duration(limit)}" if limit else ""
-    unknown = sum(not it.age_known for it in day)
+    unknown = sum(not sample.age_known for sample in day)
     gaps = f"; unknown in {unknown:,} of {len(day):,} samples" if unknown else ""
     return (
         Plot(
@@ -310,7 +316,7 @@ def plots_of(status: FlowStatus, samples: Iterable[RiskSample], now_ms: int) -> 
 
 
 def _throughput(copied: Sequence[Point]) -> str:
-    counts = [int(it.value or 0) for it in copied]
+    counts = [int(point.value or 0) for point in copied]
     if not counts:
         return "not known: an older release wrote the samples"
     return f"{sum(counts):,} offsets in a day; most in five minutes: {max(counts):,}"
@@ -319,8 +325,8 @@ def _throughput(copied: Sequence[Point]) -> str:
 def _with_holes(points: Sequence[Point]) -> list[Point]:
     """Break the curve where no cycle reported for three slots: nobody knows what was there."""
     found: list[Point] = []
-    for it in points:
-        if found and it.at_ms - found[-1].at_ms > 3 * SLOT_MS:
+    for point in points:
+        if found and point.at_ms - found[-1].at_ms > 3 * SLOT_MS:
             found.append(Point(found[-1].at_ms, None))
-        found.append(it)
+        found.append(point)
     return found

@@ -76,15 +76,15 @@ def json_of(seen: SeenFlows) -> dict[str, Any]:
         "error": seen.error,
         "flows": [
             {
-                "flow": it.flow.name,
-                "dag_id": it.dag_id,
-                "read_at": iso(int(it.at * 1000)) if it.at else None,
-                "error": f"{it.error}; {it.hint}" if it.hint else it.error,
-                "status": to_json(it.status),
-                "last_cycle": to_json(it.ledger.last_report if it.ledger is not None else None),
+                "flow": flow.flow.name,
+                "dag_id": flow.dag_id,
+                "read_at": iso(int(flow.at * 1000)) if flow.at else None,
+                "error": f"{flow.error}; {flow.hint}" if flow.hint else flow.error,
+                "status": to_json(flow.status),
+                "last_cycle": to_json(flow.ledger.last_report if flow.ledger is not None else None),
             }
-            for it in seen.flows
-            if not it.never_began
+            for flow in seen.flows
+            if not flow.never_began
         ],
     }
 
@@ -143,7 +143,9 @@ def _lag(status: FlowStatus) -> Iterator[Fact]:
 
 def strictest_rpo(status: FlowStatus) -> float | None:
     """Return the least RPO of the topics, in seconds; None if none has one."""
-    return min((it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds), default=None)
+    return min(
+        (topic.rpo_budget_seconds for topic in status.topics if topic.rpo_budget_seconds), default=None
+    )
 
 
 def _last_cycle(seen: SeenFlow, now: float) -> Iterator[Fact]:

@@ -58,11 +58,11 @@ def bars(points: Sequence[Point], start_ms: int, end_ms: int, slot_ms: int, top:
     """Draw a bar for each slot of time."""
     scale = (WIDTH - 2 * LEFT) / max(1, end_ms - start_ms)
     parts = []
-    for it in points:
-        if it.value:
-            tall = max(1.0, (FLOOR - TOP) * it.value / max(top, 1e-9))
+    for point in points:
+        if point.value:
+            tall = max(1.0, (FLOOR - TOP) * point.value / max(top, 1e-9))
             wide = max(1.0, slot_ms * scale - 0.5)
-            at = min(LEFT + (it.at_ms - start_ms) * scale, WIDTH - LEFT - wide)
+            at = min(LEFT + (point.at_ms - start_ms) * scale, WIDTH - LEFT - wide)
             parts.append(
                 f'<rect class="bar" x="{at:.1f}" y="{FLOOR - tall:.1f}" width="{wide:.1f}" height="{tall:.1f}"/>'
             )
@@ -72,9 +72,9 @@ def bars(points: Sequence[Point], start_ms: int, end_ms: int, slot_ms: int, top:
 def _runs(points: Iterable[Point]) -> Iterator[list[tuple[int, float]]]:
     """Cut at values that are not known."""
     run: list[tuple[int, float]] = []
-    for it in points:
-        if it.value is not None:
-            run.append((it.at_ms, it.value))
+    for point in points:
+        if point.value is not None:
+            run.append((point.at_ms, point.value))
         elif run:
             yield run
             run = []

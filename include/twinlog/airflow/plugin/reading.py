@@ -136,7 +136,7 @@ class SeenFlows:
     @property
     def being_read(self) -> bool:
         """Say whether something is being read for the first time."""
-        return not self.at or any(not it.at for it in self.flows)
+        return not self.at or any(not flow.at for flow in self.flows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +190,8 @@ class FlowReader:
         return self._seen
 
     def _failed(self, error: str, hint: str) -> None:
-        for it in self._clusters:
-            it.brokers.close()
+        for cluster in self._clusters:
+            cluster.brokers.close()
         self._clusters = ()
         blank = SeenFlow(self._seen.dag_id, self.flow)
         self._seen = replace(blank, at=time.time(), error=error, hint=hint, reports=kept_reports(self.flow))

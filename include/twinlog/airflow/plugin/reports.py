@@ -32,7 +32,9 @@ def kept_reports(flow: FlowSettings) -> tuple[KeptReport, ...]:
 
 def _newest(flow: FlowSettings, kind: str) -> Iterator[KeptReport]:
     try:
-        folders = sorted((it for it in reports_folder(flow, kind).iterdir() if it.is_dir()), reverse=True)
+        folders = sorted(
+            (path for path in reports_folder(flow, kind).iterdir() if path.is_dir()), reverse=True
+        )
     except OSError:
         return
     for folder in folders[:SHOWN]:

@@ -71,17 +71,17 @@ def readiness_of(seen: SeenFlow) -> tuple[State, ...]:
         return ()
     lasts = seen.flow.gate.audit_age_seconds
     return tuple(
-        State(it.told, Tone.IDLE)
-        if it.ready is None
+        State(readiness.told, Tone.IDLE)
+        if readiness.ready is None
         else State(
-            f"{it.told}, {duration(it.age_seconds)} ago",
+            f"{readiness.told}, {duration(readiness.age_seconds)} ago",
             Tone.BAD
-            if not it.ready
+            if not readiness.ready
             else Tone.GOOD
-            if it.age_seconds is not None and it.age_seconds < lasts
+            if readiness.age_seconds is not None and readiness.age_seconds < lasts
             else Tone.IDLE,
         )
-        for it in seen.status.readiness
+        for readiness in seen.status.readiness
     )
 
 
@@ -111,7 +111,7 @@ def state_of(seen: SeenFlow, now: float, troubles: Iterable[Trouble]) -> State:
 
 
 def _of_status_read(seen: SeenFlow, status: FlowStatus, now: float, troubles: Iterable[Trouble]) -> State:
-    worst = max((it.tone for it in troubles), default=Tone.GOOD)
+    worst = max((trouble.tone for trouble in troubles), default=Tone.GOOD)
     if seen.flow.homes is not None and status.source_reachable and not status.held:
         if status.state is FlowPhase.ACTIVE:
             return State("brings nothing home now", Tone.IDLE)
@@ -147,8 +147,8 @@ def _at_rest(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
             f"No cycle has ended for {duration(status.cycle_age_seconds)}, longer than the RPO.",
             "See whether its Dag is paused, and whether the scheduler runs.",
         )
-    if status.has_run and all(it.ready is None for it in status.readiness):
-        since = next((it.since for it in status.readiness if it.since), "")
+    if status.has_run and all(readiness.ready is None for readiness in status.readiness):
+        since = next((readiness.since for readiness in status.readiness if readiness.since), "")
         yield Trouble(
             Tone.WARN,
             f"The readiness gate was {f'not asked since {since}' if since else 'never asked'}:"
@@ -182,13 +182,13 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
         elif status.state is FlowPhase.PROMOTED and settings.homes is None:
             todo = f"Once {source} is back: Dag failback (docs/runbooks/failback.md)."
         yield Trouble(Tone.WARN, f"The flow is {status.held}. Nothing is copied.", todo)
-    for it in status.problems:
-        yield Trouble(Tone.BAD if it.blocking else Tone.WARN, it.message, it.hint)
+    for problem in status.problems:
+        yield Trouble(Tone.BAD if problem.blocking else Tone.WARN, problem.message, problem.hint)
     for stopped in status.stopped_partitions[:NAMED]:
         yield Trouble(Tone.BAD, f"Nothing is copied of {stopped.message}", "docs/errors.md says what to do.")
     for held in status.undecided:
         yield Trouble(Tone.WARN, held.message, held.hint)
-    over = [it.topic for it in status.topics if it.over_budget]
+    over = [topic.topic for topic in status.topics if topic.over_budget]
     if over and status.has_run:
         lanes = (
             "See the log of the Dag's last run; more partitions at once: twinlog.lanes (docs/operations.md)."
@@ -207,7 +207,7 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
     if lost:
         yield Trouble(
             Tone.BAD,
-            f"Records of {listed(sorted({it.topic for it in lost}), NAMED)} will never be copied.",
+            f"Records of {listed(sorted({gap.topic for gap in lost}), NAMED)} will never be copied.",
             f"twinlog accept no-gaps --flow '{flow}', or copy the topic anew: Dag rebuild.",
         )
     for pause in status.paused:
@@ -244,11 +244,11 @@ def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
         yield Trouble(
             Tone.BAD, f"{what}: {last.message}" if last.message else what + ".", "docs/runbooks/drill.md"
         )
-    drifted = [it for it in (ledger.known_source.topics if ledger.known_source else ()) if it.drift]
+    drifted = [topic for topic in (ledger.known_source.topics if ledger.known_source else ()) if topic.drift]
     if drifted:
         yield Trouble(
             Tone.WARN,
-            f"Metadata differs between both sides: {listed([it.topic for it in drifted], NAMED)}.",
+            f"Metadata differs between both sides: {listed([topic.topic for topic in drifted], NAMED)}.",
             f"twinlog metadata plan --flow '{flow}'",
         )
 
@@ -264,14 +264,14 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
             "No audit has ever compared the copies with their source: nothing is proved equal.",
             "Dag audit.",
         )
-    different = sorted({it.topic for it in details.coverage if it.differences})
+    different = sorted({partition.topic for partition in details.coverage if partition.differences})
     if different:
         yield Trouble(
             Tone.BAD,
             f"Audits found that copies of {listed(different, NAMED)} are not equal to their source.",
             f"twinlog audit --flow '{seen.flow.name}' names the records; docs/audit.md.",
         )
-    groups = sorted({it.group for it in details.groups.wrongly}) if details.groups is not None else []
+    groups = sorted({row.group for row in details.groups.wrongly}) if details.groups is not None else []
     if groups:
         yield Trouble(
             Tone.WARN,

@@ -72,7 +72,7 @@ def discover(flow_name: str) -> Json:
         )
         get_current_context()["ti"].xcom_push(REFUSED_KEY, why)
         raise UsageError(why, hint="correct `topics` in the trigger form", flow=flow.name)
-    left_out = dict(Counter(it.reason for it in discovery.left_out))
+    left_out = dict(Counter(out.reason for out in discovery.left_out))
     return shortened(shown(discovery, left_out=left_out), "`twinlog plan`")
 
 
@@ -112,13 +112,13 @@ def ranges_told(plan: RangePlan) -> list[Json]:
     """Return what a log says of the ranges; the XCom also has what lanes need to know.  Pure."""
     return [
         {
-            "topic": it.topic,
-            "partition": it.partition,
-            "start": it.start,
-            "end": it.end,
-            "remote_topic": it.remote_topic,
+            "topic": span.topic,
+            "partition": span.partition,
+            "start": span.start,
+            "end": span.end,
+            "remote_topic": span.remote_topic,
         }
-        for it in plan.ranges
+        for span in plan.ranges
     ]
 
 
@@ -257,7 +257,7 @@ def tell_others(board: Board, checks: Json | None, groups: Json | None) -> None:
     from twinlog.monitoring.samples import of_groups
 
     if checks is not None:
-        failed = Counter(it["severity"] for it in checks["checks"] if not it["passed"])
+        failed = Counter(check["severity"] for check in checks["checks"] if not check["passed"])
         board.tell("checks", [FAILED_CHECKS.of(failed[it], it) for it in ("critical", "warning")])
     if groups is not None:
         board.tell("groups", of_groups(groups["groups"], groups["states"], groups["latency_ms"]))

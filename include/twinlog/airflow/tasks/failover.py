@@ -107,22 +107,24 @@ def rows(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
     yield "in short", f"{found.flow} ({found.mode}): {found.headline}"
     yield from _missing(found) if isinstance(found, FailoverReport) else _one_sided(found)
     yield from _groups(found) if found.groups else ()
-    yield from ((it.name.value, it.message) for it in found.steps if it.message and it.name != "approve")
+    yield from (
+        (step.name.value, step.message) for step in found.steps if step.message and step.name != "approve"
+    )
 
 
 def _groups(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
     """Yield what becomes of the groups' positions."""
     from twinlog.recovery.report import skips
 
-    yield "groups", f"{len({it.group for it in found.groups}):,}, positions: {len(found.groups):,}"
+    yield "groups", f"{len({group.group for group in found.groups}):,}, positions: {len(found.groups):,}"
     yield from (
-        ("read again", f"{it.group}: {it.again:,} records of {it.topic}-{it.partition}")
-        for it in found.groups
-        if it.again
+        ("read again", f"{group.group}: {group.again:,} records of {group.topic}-{group.partition}")
+        for group in found.groups
+        if group.again
     )
-    if unknown := sum(it.again is None for it in found.groups):
+    if unknown := sum(group.again is None for group in found.groups):
         yield "read again", f"not known for {unknown:,} positions"
-    unseen = sum(it.skipped is None for it in found.groups)
+    unseen = sum(group.skipped is None for group in found.groups)
     blind = f", and of {unseen:,} positions it is not known" if unseen else ""
     yield "skipped", f"{skips(found.groups) or 'no group is known to skip a record'}{blind}"
 
@@ -165,7 +167,7 @@ def _one_sided(found: FailbackReport) -> Iterator[tuple[str, str]]:
         if parts:
             yield where, f"{least}{sum(count for count, _ in rows_of):,} records{besides}"
         yield from _largest(where, rows_of)
-    yield from (("see to it", it) for it in found.notes)
+    yield from (("see to it", note) for note in found.notes)
 
 
 def _largest(name: str, counts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str]]:
@@ -267,7 +269,7 @@ def rejected(flow_name: str) -> Json:
     configuration, flow = configured(flow_name)
     driver, reason = recovery.driver_of(context["dag_run"]), "rejected in Airflow"
     with opened(flow) as clusters, opened_way_home(configuration, flow) as reverse:
-        said = (it.answered for it in reversed(read_ledger(flow, clusters.target).recoveries))
+        said = (run.answered for run in reversed(read_ledger(flow, clusters.target).recoveries))
         by = next((it.by for it in said if it is not None and not it.yes and it.driver == driver), "")
         if not by:
             raise AirflowSkipException("nobody has said no, by the ledger")

@@ -76,8 +76,8 @@ class AwaitedKeys:
 
     def unresolved(self) -> Iterator[tuple[Awaited, bool]]:
         """Yield each key that did not occur again, and whether the target lacks it."""
-        yield from ((it, True) for it in self.missing.values())
-        yield from ((it, False) for it in self.extra.values())
+        yield from ((awaited, True) for awaited in self.missing.values())
+        yield from ((awaited, False) for awaited in self.extra.values())
 
     def wait(self, keys: dict[bytes, Awaited], rest: bytes, upstream: int, downstream: int) -> bool:
         """Remember a record with a key among `missing` or `extra`; return False if there is no room for it."""

@@ -169,14 +169,14 @@ class Side:
             self.gaps_inside |= not self._rows_dense
             places = zip(some.offsets.tolist(), some.timestamps.tolist(), _rests(some), strict=True)
             self.take(len(some))
-            self._records.extend(RawRecord(*it) for it in places)
+            self._records.extend(RawRecord(*place) for place in places)
             return True
         if not self._load():
             return False
         header, data = self._next()
         self._at += 1
         self.gaps_inside |= not header.dense
-        inside = (it for it in records_of(header, data) if self._start <= it.offset < self._end)
+        inside = (record for record in records_of(header, data) if self._start <= record.offset < self._end)
         self._records.extend(inside)
         return True
 

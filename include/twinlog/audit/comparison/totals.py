@@ -116,5 +116,5 @@ def shortened(spans: list[UnprovedSpan] | tuple[UnprovedSpan, ...]) -> tuple[Unp
     if len(spans) <= KEPT_SPANS:
         return tuple(spans)
     kept, rest = spans[: KEPT_SPANS - 1], spans[KEPT_SPANS - 1 :]
-    start, end = min(it.start for it in rest), max(it.end for it in rest)
-    return (*kept, UnprovedSpan(start, end, sum(it.records for it in rest), rest[0].reason))
+    start, end = min(span.start for span in rest), max(it.end for it in rest)
+    return (*kept, UnprovedSpan(start, end, sum(span.records for span in rest), rest[0].reason))

@@ -38,9 +38,9 @@ def read_headers(records: Columns, at: Int64s, names: Collection[bytes]) -> Head
     Raises FormatError if the headers of a record do not end where the record ends.
     """
     found = Headers(
-        {it: np.zeros(len(records), np.int64) for it in names},
-        {it: np.zeros(len(records), np.int64) for it in names},
-        {it: np.zeros(len(records), np.int64) for it in names},
+        {name: np.zeros(len(records), np.int64) for name in names},
+        {name: np.zeros(len(records), np.int64) for name in names},
+        {name: np.zeros(len(records), np.int64) for name in names},
         np.empty(0, np.int64),
     )
     data = np.frombuffer(records.data, np.uint8)

@@ -48,13 +48,13 @@ def audit(
     asked = AuditRequest(mode, options.parse_topics(topics))
     done = ask_each(flows, lambda one: audit_of(one, asked, master))
     unknown = {"equal": False, "proved": False, "differences": [], "partitions": []}
-    documents = [it.document(**unknown) for it in done.results]
+    documents = [result.document(**unknown) for result in done.results]
     # One flow is the document itself; several are a list, as in other commands.
     show(
         documents[0] if len(documents) == 1 else {"flows": documents},
-        (grid for it in done.results if it.found is not None for grid in _grids(it.found)),
+        (grid for result in done.results if result.found is not None for grid in _grids(result.found)),
     )
-    equal = all(it.found is None or it.found.equal for it in done.results)
+    equal = all(result.found is None or result.found.equal for result in done.results)
     return done.exit_code or int(ExitCode.DONE if equal else ExitCode.SAYS_NO)
 
 
@@ -91,7 +91,7 @@ def _grids(result: AuditResult) -> Iterator[Grid | Lines]:
     if result.differences:
         columns = "topic | partition | upstream: upstream_offset | downstream: downstream_offset | kind | what: message"
         yield Grid.of(f"{result.flow}: differences", columns, result.differences)
-        yield Lines("", [line for it in result.differences[:20] for line in _excerpts(it)])
+        yield Lines("", [line for difference in result.differences[:20] for line in _excerpts(difference)])
     columns = "topic | partition | from upstream: start | to: end | records | why: reason"
     yield Grid.of(f"{result.flow}: could not be proved", columns, parts(result.partitions, "unproved"))
     yield Grid.of(

@@ -105,9 +105,9 @@ def check(
     flows = load_flows(config, flow)
     names = SecondNames()
     done = ask_each(flows, lambda one: check_flow(one, names))
-    checked = [it.found for it in done.results if it.found is not None]
+    checked = [result.found for result in done.results if result.found is not None]
     passed = len(checked) == len(done.results) and all(one.passed for one in checked)
-    documents = [it.document(passed=False) for it in done.results]
+    documents = [result.document(passed=False) for result in done.results]
     show({"passed": passed, "flows": documents}, (grid for one in checked for grid in _grids(one)))
     return done.exit_code or (ExitCode.DONE if passed else ExitCode.SAYS_NO)
 
@@ -126,8 +126,8 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}{flow.whose_copy}")
     with open_clusters(flow) as clusters:
         sides = clusters.source, clusters.target
-        seen = tuple(ClusterSeen(it.alias, it.cluster_id(), it.broker_count()) for it in sides)
-        source_id, target_id = (it.cluster_id for it in seen)
+        seen = tuple(ClusterSeen(side.alias, side.cluster_id(), side.broker_count()) for side in sides)
+        source_id, target_id = (cluster_seen.cluster_id for cluster_seen in seen)
         if source_id and source_id == target_id:
             raise same_cluster(flow, source_id)
         others.refuse(flow, target_id)
@@ -135,13 +135,16 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         refused = tuple(_refused(flow, clusters, names, hidden))
         whose = (*_whose(flow, clusters, names, source_id, target_id), *_state_writers(flow, clusters))
         wanted = (*needs(flow, names, transactional_prefix(flow.name)), *recovery_needs(flow, names))
-        rights = {key: right for it in sides for key, right in it.rights(wanted).items()}
+        rights = {key: right for side in sides for key, right in side.rights(wanted).items()}
     notes = (
         *(
             f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
             for name in hidden
         ),
-        *(f"{it.message}; {it.hint}" for it in ([] if hidden else nothing_selected(flow, names.topics))),
+        *(
+            f"{problem.message}; {problem.hint}"
+            for problem in ([] if hidden else nothing_selected(flow, names.topics))
+        ),
         *whose,
         *_unlisted_groups(flow, names),
         *(it.told(alias) for alias, it in refused),
@@ -169,8 +172,8 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         topics=len(names.topics),
         clusters=seen,
         permissions=tuple(_permission(finding) for finding in findings),
-        acls=acl_lines((it for it in findings if it.need.required), by_alias),
-        optional_acls=acl_lines((it for it in findings if not it.need.required), by_alias),
+        acls=acl_lines((finding for finding in findings if finding.need.required), by_alias),
+        optional_acls=acl_lines((finding for finding in findings if not finding.need.required), by_alias),
         notes=(*notes, *silent),
     )
 
@@ -206,8 +209,8 @@ def find_names(flow: FlowSettings, clusters: Clusters) -> tuple[Names, tuple[str
     hidden = tuple(name for name in named if name not in seen and flow.why_left_out(name) is None)
     groups: tuple[str, ...] = ()
     with suppress(ClusterRefused):  # `_refused` tells of it, and the flow copies without
-        found = (it for it in clusters.source.groups() if it.type.commits_offsets)
-        groups = tuple(it.group for it in found if flow.follows_group(it.group))
+        found = (group for group in clusters.source.groups() if group.type.commits_offsets)
+        groups = tuple(group.group for group in found if flow.follows_group(group.group))
     return Names((*seen, *hidden), groups, frozenset(clusters.target.topic_names())), hidden
 
 
@@ -241,8 +244,8 @@ def _refused(
         (SOURCE, clusters.source, flow.source, Sample(topic, group)),
         (TARGET, clusters.target, flow.target, Sample(ledger, group)),
     ):
-        for it in refused_requests(flow, cluster, settings.connection, side, sample):
-            yield settings.alias, it
+        for request in refused_requests(flow, cluster, settings.connection, side, sample):
+            yield settings.alias, request
 
 
 def _unlisted_groups(flow: FlowSettings, names: Names) -> Iterator[str]:
@@ -270,7 +273,7 @@ def _permission(finding: Finding) -> Permission:
 
 def _all_there(report: FlowCheck) -> str:
     """Say that nothing is missing, and how many permissions were not told: Kafka before 2.3 does not list them."""
-    unknown = sum(1 for it in report.permissions if it.unknown)
+    unknown = sum(1 for permission in report.permissions if permission.unknown)
     count = len(report.permissions)
     if not unknown:
         return f"all {count:,} are there"
@@ -283,7 +286,11 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
         "alias | cluster_id | brokers",
         report.clusters,
     )
-    if lacking := [it for it in report.permissions if it.missing or (it.unknown and it.required)]:
+    if lacking := [
+        permission
+        for permission in report.permissions
+        if permission.missing or (permission.unknown and permission.required)
+    ]:
         yield Grid.of(
             f"{report.flow}: permissions that are missing or could not be asked about",
             "verdict | cluster | resource | name | missing | not known: unknown | needed to: why",

@@ -44,7 +44,9 @@ def _refuse_unknown_checks(resolution: Resolution) -> None:
         if flow.settings.gate.blocking:
             from twinlog.judge.table import refuse_unknown
 
-            origin = next(it.origin for it in flow.values if it.key == "twinlog.gate.blocking")
+            origin = next(
+                resolved.origin for resolved in flow.values if resolved.key == "twinlog.gate.blocking"
+            )
             refuse_unknown(flow.settings.gate.blocking, f"{origin.place}: {origin.key}")
 
 

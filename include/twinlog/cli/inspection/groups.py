@@ -43,9 +43,9 @@ def groups(
         shown,
         lambda one, failure: {"flow": one.name, "error": to_json(failure)},
     )
-    reports = [it for it in done.results if "error" not in it]
-    show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
-    wrongly = any(row["state"] == "wrongly-not" for it in reports for row in it["rows"])
+    reports = [result for result in done.results if "error" not in result]
+    show({"flows": list(done.results)}, (grid for report in reports for grid in _grids(report)))
+    wrongly = any(row["state"] == "wrongly-not" for report in reports for row in report["rows"])
     return max(done.exit_code, ExitCode.SAYS_NO if wrongly else 0)
 
 

@@ -105,9 +105,12 @@ def plan(
     flows = load_flows(config, flow)
     names = SecondNames()
     done = ask_each(flows, lambda one: plan_flow(one, chosen, until_ms, names))
-    plans = [it.found for it in done.results if it.found is not None]
-    show({"flows": [it.document() for it in done.results]}, (grid for it in plans for grid in _grids(it)))
-    return max(done.exit_code, ExitCode.SAYS_NO if any(it.needs_person for it in plans) else 0)
+    plans = [result.found for result in done.results if result.found is not None]
+    show(
+        {"flows": [result.document() for result in done.results]},
+        (grid for flow_plan in plans for grid in _grids(flow_plan)),
+    )
+    return max(done.exit_code, ExitCode.SAYS_NO if any(flow_plan.needs_person for flow_plan in plans) else 0)
 
 
 def plan_flow(
@@ -183,8 +186,8 @@ def _upcoming(
             topic.remote_topic,
             topic.partition_count,
             sum(
-                it.source.readable_end(read_committed=committed) - it.source.log_start
-                for it in topic.partitions
+                partition.source.readable_end(read_committed=committed) - partition.source.log_start
+                for partition in topic.partitions
             ),
         )
         for topic in discovery.topics
@@ -205,10 +208,10 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         ("topic", "partition", "to topic", "from offset", "to offset", "records"),
         [
             *(
-                (it.topic, it.partition, it.remote_topic, it.start, it.end, it.end - it.start)
-                for it in plan.ranges
+                (span.topic, span.partition, span.remote_topic, span.start, span.end, span.end - span.start)
+                for span in plan.ranges
             ),
-            *((it.topic, None, it.remote_topic, None, None, it.records) for it in plan.upcoming),
+            *((topic.topic, None, topic.remote_topic, None, None, topic.records) for topic in plan.upcoming),
         ],
         empty="nothing to copy",
     )
@@ -223,7 +226,10 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         ("topic", "on", "why"),
         [
             *((name, "source", "paused") for name in plan.paused),
-            *((it.remote_topic, "target", f"{it.topic}: {it.kind.value}") for it in plan.orphans),
+            *(
+                (orphan.remote_topic, "target", f"{orphan.topic}: {orphan.kind.value}")
+                for orphan in plan.orphans
+            ),
         ],
     )
     if plan.lives is not None and (plan.lives.gaps or plan.lives.notes):
@@ -233,8 +239,11 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         )
         yield Grid.of(f"{plan.flow}: gaps to be noted", columns, plan.lives.gaps, "none")
     trouble = [
-        *((it.topic, None, it.message, it.hint) for it in plan.problems),
-        *((it.name, None, it.message, it.hint) for it in plan.refused),
-        *((it.topic, it.partition, it.message, it.hint) for it in plan.stopped),
+        *((problem.topic, None, problem.message, problem.hint) for problem in plan.problems),
+        *((refusal.name, None, refusal.message, refusal.hint) for refusal in plan.refused),
+        *(
+            (partition.topic, partition.partition, partition.message, partition.hint)
+            for partition in plan.stopped
+        ),
     ]
     yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)

@@ -69,7 +69,7 @@ def grids(sync: SchemaSync, flow: FlowSettings) -> Iterator[Grid]:
         f"{sync.flow}: schemas in the way",
         ("subject", "code", "what"),
         [
-            *((it.subject, it.code, it.message) for it in sync.conflicts),
+            *((conflict.subject, conflict.code, conflict.message) for conflict in sync.conflicts),
             *((None, None, note) for note in sync.notes),
         ],
     )
@@ -78,8 +78,8 @@ def grids(sync: SchemaSync, flow: FlowSettings) -> Iterator[Grid]:
 
 def rows(plan: SchemaPlan) -> Iterator[tuple[str, str, str | None, str | None]]:
     """Yield the changes of a plan in their order."""
-    for it in plan.registrations:
-        yield it.subject, f"version {it.version}", None, f"id {it.id}"
+    for registration in plan.registrations:
+        yield registration.subject, f"version {registration.version}", None, f"id {registration.id}"
     for gone in plan.deletions:
         yield gone.subject, f"version {gone.number}", None, "soft-deleted"
     for level in plan.levels:

@@ -41,12 +41,14 @@ def status(
     Such as `twinlog status --flow 'A->B'`; then `twinlog gate`.
     """
     done = ask_each(load_flows_and_ways_home(config, flow), status_of)
-    seen = [it.found for it in done.results if it.found is not None]
-    documents = [it.document(**_UNKNOWN) for it in done.results]
+    seen = [result.found for result in done.results if result.found is not None]
+    documents = [result.document(**_UNKNOWN) for result in done.results]
     show({"flows": documents}, (g for it in seen for g in _grids(it)))
-    for it in seen:
-        if not it.source_reachable:
-            say(f"{it.flow}: the source is out of reach, so how far the copy is behind now is not known")
+    for flow_status in seen:
+        if not flow_status.source_reachable:
+            say(
+                f"{flow_status.flow}: the source is out of reach, so how far the copy is behind now is not known"
+            )
     return max([done.exit_code, *map(_exit_code, seen)])
 
 
@@ -84,10 +86,12 @@ def _headline(status: FlowStatus) -> Iterator[tuple[str, str]]:
             f"{status.flow}: STANDS STILL: {since}; `twinlog run`, or see its Dag and the scheduler",
         )
     told = "; ".join(
-        it.told if it.age_seconds is None else f"{it.told}, {it.age_seconds:,.0f} s ago"
-        for it in status.readiness
+        readiness.told
+        if readiness.age_seconds is None
+        else f"{readiness.told}, {readiness.age_seconds:,.0f} s ago"
+        for readiness in status.readiness
     )
-    answers = {it.ready for it in status.readiness}
+    answers = {readiness.ready for readiness in status.readiness}
     yield (
         "bold red" if False in answers else "bold green" if True in answers else "bold",
         f"{status.flow}: {told}",
@@ -106,8 +110,8 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
         mark=lambda it: "over its RPO" if it.over_budget else "",
     )
     stopped = [
-        (it.topic, it.remote_topic, it.partitions, *(None,) * 5, f"stopped: {it.message}")
-        for it in status.stopped
+        (topic.topic, topic.remote_topic, topic.partitions, *(None,) * 5, f"stopped: {topic.message}")
+        for topic in status.stopped
     ]
     empty = copied.empty if status.source_reachable else "the source cannot be asked"
     yield replace(copied, rows=[*stopped, *copied.rows], empty=empty)
@@ -142,11 +146,14 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
             ("records", "bytes, about", "oldest not copied (s)", "cycles seen in slots of 5 min"),
             [
                 (
-                    max(it.records for it in status.risk_history),
-                    max((it.bytes for it in status.risk_history if it.bytes is not None), default=None),
+                    max(sample.records for sample in status.risk_history),
+                    max(
+                        (sample.bytes for sample in status.risk_history if sample.bytes is not None),
+                        default=None,
+                    ),
                     # unknown if it is 0 and the age of some samples was
                     worst.age_ms / 1000
-                    if worst.age_ms or all(it.age_known for it in status.risk_history)
+                    if worst.age_ms or all(sample.age_known for sample in status.risk_history)
                     else None,
                     len(status.risk_history),
                 )
@@ -155,13 +162,13 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
     yield Grid.of(
         f"{status.flow}: copied, but the offset map has lost where to (map-lost; see `twinlog audit`)",
         "topic | partition | offsets: unmapped_offsets",
-        (it for it in parts(status.topics) if it["unmapped_offsets"]),
+        (part for part in parts(status.topics) if part["unmapped_offsets"]),
     )
     yield Grid.of(
         f"{status.flow}: copied, and deleted from the copy though the source holds it (deleted-early; see `twinlog"
         " audit`)",
         "topic | partition | records, at most: deleted_early | what_to_do",
-        (it for it in parts(status.topics) if it["deleted_early"]),
+        (part for part in parts(status.topics) if part["deleted_early"]),
         what_to_do=lambda it: f"twinlog topics rebuild --topic {shlex.quote(it['topic'])}",
     )
     yield gap_grid(status.flow, status.gaps)
@@ -187,20 +194,20 @@ def _title(status: FlowStatus) -> str:
 
 def _stopped(stopped: Sequence[StoppedTopic]) -> str:
     topics = f"{len(stopped):,} topic{'s' if len(stopped) > 1 else ''} stopped"
-    act = " until a person acts" if any(it.person for it in stopped) else ""
+    act = " until a person acts" if any(topic.person for topic in stopped) else ""
     return f"{topics}{act} (why: in the table; what to do: under `in the way`)"
 
 
 def _behind(status: FlowStatus) -> str:
     """Say how far the copy is behind; before the first cycle nothing was copied, and 0 would say otherwise."""
-    gone = sum(row.deleted_early for it in status.topics for row in it.partitions)
+    gone = sum(row.deleted_early for topic in status.topics for row in topic.partitions)
     early = f", {gone:,} deleted from the copy early" if gone else ""
     undecided = f", {status.undecided_records:,} undecided" if status.undecided_records else ""
     unseen = f", {status.unseen_partitions:,} partitions not looked at" if status.unseen_partitions else ""
     if not status.has_run:
         waiting = f"; {status.lag_records:,} records to copy" if status.lag_records else ""
         return f"no cycle has ever ended{waiting}{undecided}{unseen}"
-    known = sum(it.lag_records or 0 for it in status.topics)
+    known = sum(topic.lag_records or 0 for topic in status.topics)
     least = f"at least {known:,} records behind" if known else "lag not known"
     lag = least if status.lag_records is None else f"{status.lag_records:,} records behind"
     age = (

@@ -158,7 +158,7 @@ def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Ite
     from twinlog.client.pairs import LARGEST, Ask
 
     if document is not None:
-        yield from (it for it in document.entries if not it.special)
+        yield from (entry for entry in document.entries if not entry.special)
     for word in offsets or ():
         topic, _, numbers = word.partition(":")
         partition, _, offset = numbers.partition(":")
@@ -263,5 +263,5 @@ def _write(
 
 def _names(answers: Iterable[Answer], *, reverse: bool) -> dict[str, str]:
     if reverse:
-        return {it.topic: it.source_topic for it in answers}
-    return {it.source_topic: it.topic for it in answers}
+        return {answer.topic: answer.source_topic for answer in answers}
+    return {answer.source_topic: answer.topic for answer in answers}

@@ -104,7 +104,7 @@ def _compiles_always(package: str) -> bool:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.cached is None or Path(spec.cached).is_file():
         return False
-    folder = next(it for it in Path(spec.cached).parents if it.exists())
+    folder = next(parent for parent in Path(spec.cached).parents if parent.exists())
     return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
 
 

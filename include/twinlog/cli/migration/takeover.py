@@ -145,7 +145,7 @@ def _each(flows: tuple[FlowSettings, ...], run: Callable[..., TakeoverReport], c
     done = each_flow(
         flows, work, lambda one, failure: {"flow": one.name, "state": "failed", "error": to_json(failure)}
     )
-    reports = [it for it in done.results if "error" not in it]
+    reports = [result for result in done.results if "error" not in result]
     show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
     refused = any(it["state"] == "refused" for it in reports)
     return max(done.exit_code, int(ExitCode.SAYS_NO) if refused else 0)

@@ -148,16 +148,20 @@ def _wanted(flow: FlowSettings, clusters: Clusters, ledger: Ledger, asked: _Aske
     up_to, not_known = asked.up_to, asked.not_known
     if up_to is None and not not_known:
         looks = [
-            [it for it in look.amounts if it.check == asked.check and asked.subject in {"", it.subject}]
+            [
+                amount
+                for amount in look.amounts
+                if amount.check == asked.check and asked.subject in {"", amount.subject}
+            ]
             for look in ledger.shown
         ]
-        last = next((it for it in reversed(looks) if it), None)
+        last = next((look for look in reversed(looks) if look), None)
         if last is None or asked.partitions:
             raise UsageError(
                 f"no look has shown by how much {asked.check} fails",
                 hint="say it: --up-to; or look: `twinlog gate`",
             )
-        up_to, not_known = sum(it.short for it in last), sum(it.unknown for it in last)
+        up_to, not_known = sum(amount.short for amount in last), sum(it.unknown for it in last)
     given = asked.check, asked.subject, asked.reason, who.by, who.known_by, now_ms, asked.until_ms
     yield Accepted(*given, up_to or 0, not_known, asked.partitions)
 
@@ -172,9 +176,9 @@ def _lost_ranges(
     who, now_ms = person(), clock.now_ms()
     wanted = asked.subject, int(asked.partitions), asked.offset
     found = [
-        it
-        for it in read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
-        if (it.topic, it.partition, it.first_offset) == wanted
+        gap
+        for gap in read_gaps(flow, clusters.target, ledger, now_ms, clusters.source)
+        if (gap.topic, gap.partition, gap.first_offset) == wanted
     ]
     if not found:
         raise TerminalError(
@@ -184,16 +188,17 @@ def _lost_ranges(
         )
     given = NO_GAPS, asked.subject, asked.reason, who.by, who.known_by, now_ms, asked.until_ms
     return tuple(
-        Accepted(*given, it.last_offset, 0, asked.partitions, it.topic_id, it.first_offset) for it in found
+        Accepted(*given, gap.last_offset, 0, asked.partitions, gap.topic_id, gap.first_offset)
+        for gap in found
     )
 
 
 def _given(flow: FlowSettings, ledger: Ledger, asked: _Asked) -> Accepted:
     """Return what is to be taken back.  Raises TerminalError `not-accepted`."""
     place = asked.check, asked.subject, asked.partitions, asked.offset
-    for it in ledger.accepted:
-        if (it.check, it.subject, it.partitions, it.first_offset) == place:
-            return it
+    for accepted in ledger.accepted:
+        if (accepted.check, accepted.subject, accepted.partitions, accepted.first_offset) == place:
+            return accepted
     of = f" for {asked.subject}" if asked.subject else ""
     raise TerminalError(
         f"{flow.name}: nobody has accepted {asked.check}{of}",
@@ -222,11 +227,11 @@ def _refuse_unknown_subject(flow: FlowSettings, clusters: Clusters, ledger: Ledg
 
     if subject == flow.name or subject in ledger.incarnations:
         return
-    if any(it.group == subject for it in clusters.target.groups()):
+    if any(group.group == subject for group in clusters.target.groups()):
         return
     try:
         topics = set(copied_names(flow, clusters.source))
-        known = topics | {it.group for it in clusters.source.groups()}
+        known = topics | {group.group for group in clusters.source.groups()}
     except ClusterUnreachable:
         warn(f"{flow.source.alias} is out of reach: whether it has a topic or group {subject} is not known")
         return
@@ -248,7 +253,7 @@ def _moment(text: str) -> int:
 def _show(flow: FlowSettings, ledger: Ledger, now_ms: int) -> None:
     from twinlog.gate.answer import waived_by
 
-    shown = [waived_by(it, now_ms) for it in ledger.accepted]
+    shown = [waived_by(accepted, now_ms) for accepted in ledger.accepted]
     show({"flow": flow.name, "accepted": to_json(shown)}, [grid(flow.name, shown, "none")])
 
 

@@ -133,7 +133,9 @@ def _grids(report: FailbackReport) -> Iterator[Grid]:
         " | only there: at_risk_records | from here: downstream_from | to: downstream_end"
         " | only here: only_on_target_records | comes_home"
     )
-    apart = (it for it in parts(report.topics) if it["at_risk_records"] or it["only_on_target_records"])
+    apart = (
+        part for part in parts(report.topics) if part["at_risk_records"] or part["only_on_target_records"]
+    )
     yield Grid.of(f"{report.flow}: on one side alone", columns, apart)
     yield groups_grid(report.flow, report.groups)
     columns = "file: path | records | SHA-256: sha256"

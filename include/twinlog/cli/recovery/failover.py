@@ -146,7 +146,11 @@ def _grids(report: FailoverReport) -> Iterator[Grid]:
     yield Grid.of(
         f"{report.flow}: not on the target",
         columns,
-        (it for it in parts(report.topics) if it["known"] or it["estimated_records"] or it["unseen"]),
+        (
+            part
+            for part in parts(report.topics)
+            if part["known"] or part["estimated_records"] or part["unseen"]
+        ),
         records=lambda it: "not known" if it["unseen"] else it["known"],
     )
     yield groups_grid(report.flow, report.groups)

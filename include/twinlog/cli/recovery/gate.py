@@ -114,8 +114,10 @@ def document(result: GateResult, kept: Kept) -> dict[str, Any]:
 
 
 def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
-    hold = sum(it.passed and it.applies for it in result.checks)
-    alike = grouped(((_mark(it), it.message), it) for it in result.checks if everything or not it.passed)
+    hold = sum(check.passed and check.applies for check in result.checks)
+    alike = grouped(
+        ((_mark(check), check.message), check) for check in result.checks if everything or not check.passed
+    )
     yield Grid.of(
         f"{result.flow}, failover ({result.mode.value}): {result.headline}; {hold} checks hold",
         "answer: mark | check: told",

@@ -94,8 +94,8 @@ class FlowRun:
     @property
     def _found_wanting(self) -> bool:
         """Say whether a critical check or a duty failed, or the groups could not be handled."""
-        critical = any(it.severity == "critical" for it in self.failed_checks)
-        neglected = any(it.state == "failed" for it in self.duties)
+        critical = any(check.severity == "critical" for check in self.failed_checks)
+        neglected = any(duty.state == "failed" for duty in self.duties)
         return critical or neglected or bool(self.groups and self.groups.error)
 
     @property
@@ -265,13 +265,19 @@ def follow_failures(copied: CopyResult) -> tuple[PartitionIssue, ...]:
     """Return the problems that a followed flow met, each once."""
     from twinlog.cycle import not_copied
 
-    problems = (PartitionIssue(it.code, it.topic, it.message, it.hint) for it in copied.problems)
-    refused = (PartitionIssue(it.code, it.name, it.message, it.hint) for it in copied.refused)
+    problems = (
+        PartitionIssue(problem.code, problem.topic, problem.message, problem.hint)
+        for problem in copied.problems
+    )
+    refused = (
+        PartitionIssue(refusal.code, refusal.name, refusal.message, refusal.hint)
+        for refusal in copied.refused
+    )
     return (*problems, *refused, *not_copied(copied.stopped, copied))
 
 
 def say_failures(failures: Iterable[PartitionIssue], flow: str) -> None:
     """Print every failure on stderr."""
-    for it in failures:
-        what = f"{it.where} was not copied" if it.where else "not everything was copied"
-        say(f"{flow}: {what}: {it.message}" + (f"; {it.hint}" if it.hint else ""))
+    for failure in failures:
+        what = f"{failure.where} was not copied" if failure.where else "not everything was copied"
+        say(f"{flow}: {what}: {failure.message}" + (f"; {failure.hint}" if failure.hint else ""))

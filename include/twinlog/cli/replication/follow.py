@@ -265,7 +265,7 @@ def _lead(
 
     def on_report(report: FlowReport) -> None:
         duties.note(report)
-        failed = {it.name: it.state is DutyState.FAILED for it in duties.done.values()}
+        failed = {duty.name: duty.state is DutyState.FAILED for duty in duties.done.values()}
         board.tell("duties", of_duties(failed))
 
     listed = turns(flow, run_state, on_report, board)

@@ -62,7 +62,9 @@ def offsets(
     with clusters_with_ledger(chosen) as clusters:
         found = positions.run(FlowSnapshot(chosen, clusters))
     wanted = tuple(
-        it for it in found.partitions if topic in {"", it.topic} and partition in {None, it.partition}
+        position
+        for position in found.partitions
+        if topic in {"", position.topic} and partition in {None, position.partition}
     )
     found = replace(found, partitions=wanted)
     show(found, _positions(found))
@@ -112,5 +114,5 @@ def _moved(done: AlterResult) -> Iterator[Grid]:
         title,
         columns,
         [done.move],
-        never_copied=lambda _: sum(it.last_offset - it.first_offset + 1 for it in done.gaps),
+        never_copied=lambda _: sum(gap.last_offset - gap.first_offset + 1 for gap in done.gaps),
     )

@@ -77,7 +77,7 @@ def _changed(flow: FlowSettings, named: Sequence[str] | None, reason: str, *, re
 
 def _each(flows: Iterable[FlowSettings], work: Callable[[FlowSettings], PauseOf]) -> int:
     done = each_flow(flows, work, lambda one, failure: PauseOf(one.name, error=failure))
-    show({"flows": done.results}, (grid for it in done.results for grid in _grids(it)))
+    show({"flows": done.results}, (grid for result in done.results for grid in _grids(result)))
     return done.exit_code
 
 

@@ -88,12 +88,12 @@ def run(
             else run_once(flows, asked, spark, master)
         )
     show(
-        {"flows": [it.document for it in done.results]},
-        (g for it in done.results for g in _grids(it)),
+        {"flows": [flow_run.document for flow_run in done.results]},
+        (g for flow_run in done.results for g in _grids(flow_run)),
     )
-    for it in done.results:
-        say_failures(it.failures, it.flow)
-    return max([done.exit_code, *(it.exit_code for it in done.results)])
+    for result in done.results:
+        say_failures(result.failures, result.flow)
+    return max([done.exit_code, *(flow_run.exit_code for flow_run in done.results)])
 
 
 def _seconds(duration: str | None, *, once: bool, follow: bool) -> float:
@@ -152,7 +152,7 @@ def _grids(run: FlowRun) -> Iterator[Grid]:
         f"{run.flow}: {run.state}, {report.records:,} records{size}"
         f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go{_not_said(report)}"
     )
-    partitions = sum(len(it.partitions) for it in report.topics)
+    partitions = sum(len(topic.partitions) for topic in report.topics)
     yield _by_partition(title, report) if partitions <= MOST_ROWS else _by_topic(title, report)
     columns = "topic | partition | from offset: first_offset | to offset: last_offset | cause"
     yield Grid.of(f"{run.flow}: gaps", columns, report.gaps)

@@ -103,7 +103,7 @@ def create_acls(brokers: Brokers, bindings: Iterable[AclBinding]) -> Answers[Acl
         )
 
     def ask(broker: Connection, part: Sequence[AclBinding]) -> Sequence[Any]:
-        return broker.call(api, creations=[create(it) for it in part]).results  # type: ignore[no-any-return]
+        return broker.call(api, creations=[create(binding) for binding in part]).results  # type: ignore[no-any-return]
 
     return _change(brokers, "create", bindings, ask)
 
@@ -124,7 +124,7 @@ def delete_acls(brokers: Brokers, bindings: Iterable[AclBinding]) -> Answers[Acl
         )
 
     def ask(broker: Connection, part: Sequence[AclBinding]) -> Sequence[Any]:
-        answer = broker.call(api, filters=[only(it) for it in part])
+        answer = broker.call(api, filters=[only(binding) for binding in part])
         return [_worst(result) for result in answer.filter_results]
 
     return _change(brokers, "delete", bindings, ask)
@@ -146,7 +146,7 @@ def _change(
                 refused[it] = refused_by(
                     result, Asked(brokers.settings.alias, deed, what, "ALTER on the cluster")
                 )
-    return Answers({it: None for it in wanted if it not in refused}, refused)
+    return Answers({binding: None for binding in wanted if binding not in refused}, refused)
 
 
 def _worst(result: Any) -> Any:

@@ -108,12 +108,12 @@ def _asked(topic: Callable[..., Any], places: Iterable[TopicPartition]) -> list[
 def committed_in(topics: Any) -> Mapping[TopicPartition, CommittedOffset]:
     """Read the positions from an answer."""
     return {
-        TopicPartition(topic.name, it.partition_index): CommittedOffset(
-            it.committed_offset, it.metadata or "", it.committed_leader_epoch
+        TopicPartition(topic.name, partition.partition_index): CommittedOffset(
+            partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
         )
         for topic in topics or ()
-        for it in topic.partitions
-        if it.committed_offset > NO_OFFSET and not it.error_code
+        for partition in topic.partitions
+        if partition.committed_offset > NO_OFFSET and not partition.error_code
     }
 
 
@@ -124,7 +124,9 @@ def delete_groups(brokers: Brokers, groups: Iterable[str]) -> Answers[str, None]
     def delete(connection: Connection, names: Sequence[str]) -> dict[str, int]:
         answer = connection.call(kafka_python.DELETE_GROUPS, groups_names=list(names))
         failed = {
-            it.group_id: it.error_code for it in answer.results if it.error_code and it.error_code not in GONE
+            result.group_id: result.error_code
+            for result in answer.results
+            if result.error_code and result.error_code not in GONE
         }
         found.update({name: None for name in names if name not in failed})
         return failed
@@ -251,7 +253,7 @@ def alter_offsets(
 
     unreached = by_coordinator(brokers, changes, "commit offsets of", write)
     for name, error in unreached.items():
-        refused |= {GroupPartition(name, *it): error for it in changes[name]}
+        refused |= {GroupPartition(name, *change): error for change in changes[name]}
     return Answers({it: None for it in found if it not in refused}, refused)
 
 
@@ -263,7 +265,7 @@ def _moved(
     unstable: Collection[TopicPartition],
 ) -> dict[GroupPartition, TwinlogError]:
     """Return the changes whose partition no longer has the expected position, or is about to lose it."""
-    now = {it: standing[it].offset if it in standing else None for it in changes}
+    now = {change: standing[change].offset if change in standing else None for change in changes}
     moving = "a transaction is about to commit another"
     return {
         GroupPartition(group, *it): TransientError(
@@ -288,8 +290,8 @@ def _commit(
     answers = connection.call_each(kafka_python.OFFSET_COMMIT, requests)
     for group, answer in zip(changes, answers, strict=True):
         for topic in answer.topics:
-            for it in topic.partitions:
-                yield GroupPartition(group, topic.name, it.partition_index), it.error_code
+            for partition in topic.partitions:
+                yield GroupPartition(group, topic.name, partition.partition_index), partition.error_code
 
 
 def _commit_request(group: str, changes: Mapping[TopicPartition, OffsetChange]) -> dict[str, Any]:
@@ -320,8 +322,8 @@ def _commit_request(group: str, changes: Mapping[TopicPartition, OffsetChange]) 
 def _unstable(topics: Any) -> frozenset[TopicPartition]:
     """Return the partitions whose position a transaction is about to replace."""
     return frozenset(
-        TopicPartition(topic.name, it.partition_index)
+        TopicPartition(topic.name, partition.partition_index)
         for topic in topics or ()
-        for it in topic.partitions
-        if it.error_code == Code.UNSTABLE_OFFSET_COMMIT
+        for partition in topic.partitions
+        if partition.error_code == Code.UNSTABLE_OFFSET_COMMIT
     )

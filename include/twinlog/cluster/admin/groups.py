@@ -137,9 +137,11 @@ def list_groups(brokers: Brokers) -> tuple[GroupListing, ...]:
         answer = connection.call(kafka_python.LIST_GROUPS, states_filter=[], types_filter=[])
         if answer.error_code:
             raise error_for(answer.error_code, "the question for its groups", brokers.settings.alias)
-        for it in answer.groups:
-            kind = _type(getattr(it, "group_type", None), it.protocol_type)
-            found[it.group_id] = GroupListing(it.group_id, kind, _state(getattr(it, "group_state", None)))
+        for group in answer.groups:
+            kind = _type(getattr(group, "group_type", None), group.protocol_type)
+            found[group.group_id] = GroupListing(
+                group.group_id, kind, _state(getattr(group, "group_state", None))
+            )
     return tuple(found[name] for name in sorted(found))
 
 

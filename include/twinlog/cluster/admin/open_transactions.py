@@ -103,11 +103,11 @@ def _described(connection: Connection, producer_ids: Collection[int]) -> dict[in
     if min(connection.offers(api.request.API_KEY) for api in (listing, describing)) < 0:
         return {}
     listed = connection.call(listing, state_filters=[], producer_id_filters=sorted(producer_ids))
-    names = [it.transactional_id for it in listed.transaction_states]
+    names = [state.transactional_id for state in listed.transaction_states]
     if not names:
         return {}
     answer = connection.call(describing, transactional_ids=names)
-    return {int(it.producer_id): it for it in answer.transaction_states if not it.error_code}
+    return {int(state.producer_id): state for state in answer.transaction_states if not state.error_code}
 
 
 def _completed(at: TopicPartition, one: OpenTransaction, told: Any) -> OpenTransaction:

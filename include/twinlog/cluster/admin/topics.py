@@ -67,12 +67,12 @@ def parse_description(answer: kafka_admin.TopicDescription) -> TopicDescription:
             sorted(
                 (
                     PartitionDescription(
-                        partition=it.id,
-                        leader=it.leader.id if it.leader is not None else -1,
-                        replicas=tuple(node.id for node in it.replicas),
-                        in_sync=tuple(node.id for node in it.isr),
+                        partition=partition.id,
+                        leader=partition.leader.id if partition.leader is not None else -1,
+                        replicas=tuple(node.id for node in partition.replicas),
+                        in_sync=tuple(node.id for node in partition.isr),
                     )
-                    for it in answer.partitions
+                    for partition in answer.partitions
                 ),
                 key=lambda it: it.partition,
             )
@@ -103,7 +103,9 @@ def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, 
 
 def _create_and_wait(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
     refused = _create(session, topics)
-    too_many = [it.lowered for it in topics if _says(refused.get(it.name), "INVALID_REPLICATION_FACTOR")]
+    too_many = [
+        topic.lowered for topic in topics if _says(refused.get(topic.name), "INVALID_REPLICATION_FACTOR")
+    ]
     fewer = [topic for topic in too_many if topic is not None]
     lowered = {topic.name for topic in fewer}
     refused = {name: it for name, it in refused.items() if name not in lowered} | _create(session, fewer)
@@ -230,7 +232,7 @@ def wait_until_shown(
 
 
 def _led(seen: TopicDescription | None) -> int:
-    return sum(it.leader >= 0 for it in seen.partitions) if seen is not None else 0
+    return sum(partition.leader >= 0 for partition in seen.partitions) if seen is not None else 0
 
 
 def _shows(seen: TopicDescription | None, count: int) -> bool:
@@ -301,9 +303,9 @@ def log_dirs(brokers: Brokers) -> LogDirs:
             raise error_for(answer.error_code, "the question for its disks", brokers.settings.alias)
         for folder in answer.results:
             for topic in folder.topics:
-                for it in topic.partitions:
-                    at = TopicPartition(topic.name, it.partition_index)
-                    sizes[at] = max(sizes.get(at, 0), it.partition_size)
+                for partition in topic.partitions:
+                    at = TopicPartition(topic.name, partition.partition_index)
+                    sizes[at] = max(sizes.get(at, 0), partition.partition_size)
             total, usable = getattr(folder, "total_bytes", -1), getattr(folder, "usable_bytes", -1)
             if total > 0 and usable >= 0:
                 free.append(100 * usable / total)

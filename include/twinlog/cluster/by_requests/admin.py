@@ -60,7 +60,10 @@ class RequestAdmin:
         """Describe topics, with what this user may do on them."""
         answer = self._described(topics.topic_names)
         nodes = _nodes(answer)
-        return {it.name: future(it.error_code, None, topic_description(it, nodes)) for it in answer.topics}
+        return {
+            topic.name: future(topic.error_code, None, topic_description(topic, nodes))
+            for topic in answer.topics
+        }
 
     def _described(self, names: Iterable[str], *, of_cluster: bool = False) -> Any:
         topic = kafka_python.DESCRIPTION.request.MetadataRequestTopic
@@ -81,16 +84,16 @@ class RequestAdmin:
         new, setting = api.request.CreatableTopic, api.request.CreatableTopic.CreatableTopicConfig
         wanted = [
             new(
-                name=it.topic,
-                num_partitions=it.num_partitions,
-                replication_factor=it.replication_factor,
+                name=topic.topic,
+                num_partitions=topic.num_partitions,
+                replication_factor=topic.replication_factor,
                 assignments=[],
-                configs=[setting(name=name, value=value) for name, value in (it.config or {}).items()],
+                configs=[setting(name=name, value=value) for name, value in (topic.config or {}).items()],
             )
-            for it in topics
+            for topic in topics
         ]
         answer = self._of_controller(api, topics=wanted, validate_only=validate_only, timeout_ms=_TIMEOUT_MS)
-        return {it.name: future(it.error_code, it.error_message) for it in answer.topics}
+        return {topic.name: future(topic.error_code, topic.error_message) for topic in answer.topics}
 
     def create_partitions(
         self, counts: Sequence[kafka_admin.NewPartitions], *, validate_only: bool = False, **_: Any
@@ -98,18 +101,21 @@ class RequestAdmin:
         """Grow topics, each with its own answer."""
         api = kafka_python.CREATE_PARTITIONS
         wanted = [
-            api.request.CreatePartitionsTopic(name=it.topic, count=it.new_total_count, assignments=None)
-            for it in counts
+            api.request.CreatePartitionsTopic(name=count.topic, count=count.new_total_count, assignments=None)
+            for count in counts
         ]
         answer = self._of_controller(api, topics=wanted, validate_only=validate_only, timeout_ms=_TIMEOUT_MS)
-        return {it.name: future(it.error_code, it.error_message) for it in answer.results}
+        return {result.name: future(result.error_code, result.error_message) for result in answer.results}
 
     def delete_topics(self, names: Sequence[str], **_: Any) -> Futures:
         """Delete topics, each with its own answer."""
         answer = self._of_controller(
             kafka_python.DELETE_TOPICS, topic_names=list(names), timeout_ms=_TIMEOUT_MS
         )
-        return {it.name: future(it.error_code, it.error_message) for it in answer.responses}
+        return {
+            response.name: future(response.error_code, response.error_message)
+            for response in answer.responses
+        }
 
     def _of_controller(self, api: Api, **fields: Any) -> Any:
         with self._kept.lent() as brokers:
@@ -118,7 +124,7 @@ class RequestAdmin:
     def describe_configs(self, resources: Sequence[kafka_admin.ConfigResource], **_: Any) -> Futures:
         """Tell all settings of topics."""
         api = kafka_python.DESCRIBE_CONFIGS
-        by_name = {it.name: it for it in resources}
+        by_name = {resource.name: resource for resource in resources}
         wanted = [
             api.request.DescribeConfigsResource(
                 resource_type=_TOPIC, resource_name=name, configuration_keys=None
@@ -128,10 +134,12 @@ class RequestAdmin:
         with self._kept.lent() as brokers:
             answer = brokers.ask_any(api, resources=wanted, include_synonyms=False)
         return {
-            by_name[it.resource_name]: future(
-                it.error_code, it.error_message, {each.name: config_entry(each) for each in it.configs}
+            by_name[result.resource_name]: future(
+                result.error_code,
+                result.error_message,
+                {each.name: config_entry(each) for each in result.configs},
             )
-            for it in answer.results
+            for result in answer.results
         }
 
     def incremental_alter_configs(
@@ -140,22 +148,27 @@ class RequestAdmin:
         """Set and remove settings of topics, each topic with its own answer."""
         api = kafka_python.ALTER_CONFIGS
         change = api.request.AlterConfigsResource
-        by_name = {it.name: it for it in resources}
+        by_name = {resource.name: resource for resource in resources}
         wanted = [
             change(
                 resource_type=_TOPIC,
                 resource_name=name,
                 configs=[
                     change.AlterableConfig(
-                        name=it.name, config_operation=it.incremental_operation.value, value=it.value
+                        name=config.name,
+                        config_operation=config.incremental_operation.value,
+                        value=config.value,
                     )
-                    for it in resource.incremental_configs
+                    for config in resource.incremental_configs
                 ],
             )
             for name, resource in by_name.items()
         ]
         answer = self._of_controller(api, resources=wanted, validate_only=validate_only)
-        return {by_name[it.resource_name]: future(it.error_code, it.error_message) for it in answer.responses}
+        return {
+            by_name[response.resource_name]: future(response.error_code, response.error_message)
+            for response in answer.responses
+        }
 
     def delete_records(self, before: Sequence[ClientPartition], **_: Any) -> Futures:
         """Delete the records of partitions before their offsets."""
@@ -164,7 +177,7 @@ class RequestAdmin:
 
         def ask(leader: Connection, places: list[ClientPartition]) -> Any:
             of_topic = grouped(
-                (it.topic, part(partition_index=it.partition, offset=it.offset)) for it in places
+                (place.topic, part(partition_index=place.partition, offset=place.offset)) for place in places
             )
             topics = [request(name=name, partitions=its) for name, its in of_topic.items()]
             return leader.call(kafka_python.DELETE_RECORDS, topics=topics, timeout_ms=_TIMEOUT_MS)
@@ -185,10 +198,14 @@ class RequestAdmin:
         def ask(leader: Connection, places: list[ClientPartition]) -> Any:
             of_topic = grouped(
                 (
-                    it.topic,
-                    part(partition_index=it.partition, current_leader_epoch=-1, timestamp=specs[it]._value),
+                    place.topic,
+                    part(
+                        partition_index=place.partition,
+                        current_leader_epoch=-1,
+                        timestamp=specs[place]._value,
+                    ),
                 )
-                for it in places
+                for place in places
             )
             return leader.call(
                 kafka_python.LIST_OFFSETS,
@@ -204,7 +221,7 @@ class RequestAdmin:
     def _of_leaders(self, places: Iterable[ClientPartition], ask: Any, value: Any) -> Futures:
         """Ask the leader of each partition; one without a leader has the code that its topic has in the metadata."""
         result: Futures = {}
-        by_place = {TopicPartition(it.topic, it.partition): it for it in places}
+        by_place = {TopicPartition(place.topic, place.partition): place for place in places}
         with self._kept.lent() as brokers:
             topics = brokers.metadata({it.topic for it in by_place})
             led: list[tuple[int, ClientPartition]] = []
@@ -220,9 +237,9 @@ class RequestAdmin:
             for node, its in grouped(led).items():
                 answer = ask(brokers.node(node, "coordinate"), its)
                 for topic in answer.topics:
-                    for it in topic.partitions:
-                        at = TopicPartition(topic.name, it.partition_index)
-                        result[by_place[at]] = future(it.error_code, None, value(it))
+                    for partition in topic.partitions:
+                        at = TopicPartition(topic.name, partition.partition_index)
+                        result[by_place[at]] = future(partition.error_code, None, value(partition))
         return result
 
     def describe_consumer_groups(self, names: Sequence[str], **_: Any) -> Futures:
@@ -232,7 +249,10 @@ class RequestAdmin:
 
 
 def _nodes(answer: Any) -> dict[int, Node]:
-    return {it.node_id: Node(it.node_id, it.host, it.port, it.rack) for it in answer.brokers}
+    return {
+        broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+        for broker in answer.brokers
+    }
 
 
 def _controller(brokers: Brokers) -> Connection:

@@ -38,12 +38,12 @@ def topic_description(topic: Any, nodes: dict[int, Node]) -> kafka_admin.TopicDe
 
     partitions = [
         TopicPartitionInfo(
-            it.partition_index,
-            at(it.leader_id) if it.leader_id >= 0 else None,
-            [at(node) for node in it.replica_nodes],
-            [at(node) for node in it.isr_nodes],
+            partition.partition_index,
+            at(partition.leader_id) if partition.leader_id >= 0 else None,
+            [at(node) for node in partition.replica_nodes],
+            [at(node) for node in partition.isr_nodes],
         )
-        for it in topic.partitions
+        for partition in topic.partitions
     ]
     topic_id = Uuid(*struct.unpack(">qq", topic.topic_id.bytes)) if topic.topic_id else Uuid(0, 0)
     allowed = operations(topic.authorized_operations)

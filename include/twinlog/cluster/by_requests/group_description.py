@@ -65,7 +65,11 @@ def _ask(connection: Connection, api: Api, **fields: Any) -> Any:
 
 
 def _partitions(assignment: Any) -> list[tuple[str, int]]:
-    return [(it.topic_name, partition) for it in assignment.topic_partitions for partition in it.partitions]
+    return [
+        (topic_partition.topic_name, partition)
+        for topic_partition in assignment.topic_partitions
+        for partition in topic_partition.partitions
+    ]
 
 
 def _bits(allowed: int) -> list[int]:

@@ -46,7 +46,7 @@ class RequestWriter:
     def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
         """Write records with acks=all.  Raises the first refusal, or ClusterUnreachable."""
         topics.describe_topics(self._session, [topic]).require()
-        by_partition = grouped((it.partition, it) for it in records)
+        by_partition = grouped((record.partition, record) for record in records)
         with self._kept.lent() as brokers:
             for partition, its in by_partition.items():
                 for batch in _batches(its):
@@ -72,8 +72,10 @@ class RequestWriter:
 def _batches(records: Iterable[InternalRecord]) -> Iterator[memoryview]:
     now = int(time.time() * 1000)
     whole = (
-        Record(0, now if it.timestamp is None else it.timestamp, record_rest(it.key, it.value))
-        for it in records
+        Record(
+            0, now if record.timestamp is None else record.timestamp, record_rest(record.key, record.value)
+        )
+        for record in records
     )
     for part in cut(whole, lambda it: len(it.rest), most=_BATCH_BYTES):
         yield build_batch(part, ZSTD)

@@ -120,7 +120,7 @@ def recovery_needs(flow: FlowSettings, names: Names) -> tuple[Need, ...]:
     need = partial(_need, flow.target.alias, required=False)
     seats = () if flow.sync_group_offsets else names.groups
     return (
-        *(need(Resource(Kind.GROUP, it), "READ DESCRIBE", "place it in a failover") for it in seats),
+        *(need(Resource(Kind.GROUP, seat), "READ DESCRIBE", "place it in a failover") for seat in seats),
         *tail_needs(flow, names.topics, names.target_topics, required=False),
     )
 
@@ -182,9 +182,9 @@ def state_writers(flow: FlowSettings, acls: Iterable[AclBinding]) -> tuple[str, 
     """Return the principals, other than our own, whom ACLs of the target let write to the flow's state.  Pure."""
     state = flow.ledger_topic, flow.offset_map_topic, flow.offsets_topic
     found = {
-        it.principal
-        for it in acls
-        if it.permission == "ALLOW" and it.operation in {"ALL", "WRITE"} and any(map(it.is_about, state))
+        acl.principal
+        for acl in acls
+        if acl.permission == "ALLOW" and acl.operation in {"ALL", "WRITE"} and any(map(acl.is_about, state))
     }
     return tuple(sorted(found - {principal(flow.target)}))
 
@@ -315,8 +315,8 @@ def _judged(need: Need, rights: Rights) -> Finding:
     told = rights.denied | rights.granted
     return Finding(
         need,
-        tuple(it for it in need.operations if it in rights.denied),
-        tuple(it for it in need.operations if it not in told),
+        tuple(operation for operation in need.operations if operation in rights.denied),
+        tuple(operation for operation in need.operations if operation not in told),
     )
 
 

@@ -57,8 +57,10 @@ def _may_read(brokers: Brokers, missing_topics: Sequence[str]) -> Found:
     connection.send(FETCH, version, [fetch_request(positions, **how)])
     *_, answers = fetch_response(connection.receive(fresh_buffer), version)
     return {
-        Resource(Kind.TOPIC, it.topic): _answer(READ, denied=it.error == Code.TOPIC_AUTHORIZATION_FAILED)
-        for it in answers
+        Resource(Kind.TOPIC, answer.topic): _answer(
+            READ, denied=answer.error == Code.TOPIC_AUTHORIZATION_FAILED
+        )
+        for answer in answers
     }
 
 

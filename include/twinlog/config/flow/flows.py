@@ -123,11 +123,11 @@ def _between(outgoing: ResolvedFlow, incoming: ResolvedFlow) -> ResolvedFlow:
     )
     of_target = ("target.", STORAGE)
     other = f"{outgoing.settings.target.alias} "
-    kept = [it for it in outgoing.values if not it.key.startswith((other, *of_target))]
+    kept = [resolved for resolved in outgoing.values if not resolved.key.startswith((other, *of_target))]
     taken = [
-        replace(it, shown=settings.offsets_topic) if it.key == OFFSETS_TOPIC else it
-        for it in incoming.values
-        if it.key.startswith((f"{target.alias} ", *of_target))
+        replace(resolved, shown=settings.offsets_topic) if resolved.key == OFFSETS_TOPIC else resolved
+        for resolved in incoming.values
+        if resolved.key.startswith((f"{target.alias} ", *of_target))
     ]
     return ResolvedFlow(settings, (*kept, *taken))
 

@@ -291,15 +291,15 @@ def _synced_both_ways(flows: tuple[FlowSettings, ...], findings: Findings) -> No
         if back is None or source > target:
             continue
         pair = (flow, back)
-        extended = all(it.metadata.profile is not Profile.MM2 for it in pair)
-        same_names = all(isinstance(it.policy, IdentityReplicationPolicy) for it in pair)
-        if all(it.sync_topic_acls for it in pair) and (extended or same_names):
+        extended = all(settings.metadata.profile is not Profile.MM2 for settings in pair)
+        same_names = all(isinstance(settings.policy, IdentityReplicationPolicy) for settings in pair)
+        if all(settings.sync_topic_acls for settings in pair) and (extended or same_names):
             findings.warn(
                 findings.missing(),
                 f"{flow.name} and {back.name} both sync ACLs: what is revoked on one side can come back from the other",
                 f"let one of them sync ACLs: {back.name}.sync.topic.acls.enabled = false",
             )
-        if all(it.metadata.quotas for it in pair) and extended:
+        if all(settings.metadata.quotas for settings in pair) and extended:
             findings.warn(
                 findings.missing(),
                 f"{flow.name} and {back.name} both sync quotas: what is deleted on one side can come back from the"

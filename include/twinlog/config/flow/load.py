@@ -106,7 +106,7 @@ def _writer(pair: FlowSettings, copying: Sequence[FlowSettings]) -> str:
     If no flow copies, nothing runs.
     """
     meeting = (flow for flow in copying if pair.target.alias in {flow.source.alias, flow.target.alias})
-    return next(chain((it.name for it in meeting), (it.name for it in copying)), "")
+    return next(chain((flow.name for flow in meeting), (it.name for it in copying)), "")
 
 
 def _only_heartbeats(flow: FlowSettings) -> bool:
@@ -240,7 +240,7 @@ def enabled_flow(configuration: Configuration, name: str) -> FlowSettings:
     flow = configuration.flows.get(name)
     if flow is not None and flow.enabled:
         return flow
-    known = ", ".join(it.name for it in configuration.enabled_flows) or "none"
+    known = ", ".join(settings.name for settings in configuration.enabled_flows) or "none"
     if flow is not None:
         raise UsageError(
             f"flow {name} of {configuration.path} is not enabled",

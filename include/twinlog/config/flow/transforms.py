@@ -33,9 +33,9 @@ def read_transforms(read: Reader) -> Chain:
     if hidden:
         return NO_CHAIN
     steps, mistakes = read_steps(names[TRANSFORMS], names[PREDICATES], texts)
-    for it in mistakes:
-        if it.fatal:
-            read.refuse(it.key, it.message, it.hint)
+    for mistake in mistakes:
+        if mistake.fatal:
+            read.refuse(mistake.key, mistake.message, mistake.hint)
         else:
-            read.findings.warn(read.origin(it.key), it.message, it.hint)
+            read.findings.warn(read.origin(mistake.key), mistake.message, mistake.hint)
     return Chain(steps)

@@ -56,9 +56,9 @@ def without_lost_markers(
     of `topics` that had an open transaction at discovery. Progress and map must be whole already. Raises
     TransientError and ClusterRefused.
     """
-    incarnations = {it.remote: it.life for it in resolved.ranges}
+    incarnations = {span.remote: span.life for span in resolved.ranges}
     copies = incarnations | {
-        it.at_target(number): it.life(number) for it in topics for number in it.in_transaction
+        topic.at_target(number): topic.life(number) for topic in topics for number in topic.in_transaction
     }
     seen = wait_until_led(target, copies, grant.ours, LEADER_SECONDS)
     still_open = seen.open
@@ -70,8 +70,8 @@ def without_lost_markers(
         _not_led(place, incarnations[place], flow) for place in sorted(seen.leaderless & incarnations.keys())
     ]
     ranges = [
-        replace(it, copy_end=grant.copy_ends.get(it.topic_partition))
-        for it in _without(resolved.ranges, stopped)
+        replace(span, copy_end=grant.copy_ends.get(span.topic_partition))
+        for span in _without(resolved.ranges, stopped)
     ]
     stopped += lost_tails(flow, clusters, target, ranges, seen.ends, grant)
     ranges = _without(ranges, stopped)
@@ -79,8 +79,8 @@ def without_lost_markers(
 
 
 def _without(ranges: Iterable[RangeSpec], stopped: Iterable[StoppedPartition]) -> list[RangeSpec]:
-    left = {it.topic_partition for it in stopped}
-    return [it for it in ranges if it.topic_partition not in left]
+    left = {partition.topic_partition for partition in stopped}
+    return [span for span in ranges if span.topic_partition not in left]
 
 
 def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings) -> None:
@@ -89,7 +89,7 @@ def rewrite_markers(target: Brokers, writers: Iterable[Writer], endings: Endings
     Raises TransientError if the target does not accept them. Raises TransientError also if the target may still carry
     out an EndTxn that it did not acknowledge: that would end records written next in the same epoch.
     """
-    by_id = {it.producer_id: it for it in writers}
+    by_id = {writer.producer_id: writer for writer in writers}
     places = grouped(
         ((producer_id, verdict), place)
         for (place, producer_id), verdict in endings.items()

@@ -81,7 +81,7 @@ def of_progress(lost: LostProgress, last_copied: int | None, seen: MapSeen, in_c
         return Outcome.UNKNOWN
     written = seen.written_by(lost.producer_id)
     if written:
-        whole = max(it.end_upstream for it in written) == lost.last + 1
+        whole = max(segment.end_upstream for segment in written) == lost.last + 1
         return in_copy if whole else Outcome.UNKNOWN
     first = seen.end if seen.end is not None else min(seen.aborted, default=-1)
     return Outcome.ABORTED if first in seen.aborted else Outcome.UNKNOWN
@@ -93,7 +93,7 @@ def of_map(producer_id: int, last_copied: int | None, seen: MapSeen) -> Outcome:
     if not written or isinstance(seen.known, UnreadableMap):
         return Outcome.UNKNOWN
     copied_to = None if last_copied is None else last_copied + 1
-    first, end = min(it.first_upstream for it in written), max(it.end_upstream for it in written)
+    first, end = min(segment.first_upstream for segment in written), max(it.end_upstream for it in written)
     continues = seen.end is None or first == seen.end
     if copied_to == seen.end and (continues or _covers(seen.known, first, end)):
         return Outcome.ABORTED

@@ -36,14 +36,16 @@ def mend_progress(flow: FlowSettings, target: Brokers, state: StateTopics, lost:
 
     Call this behind the fence that raised `lost`. Raises TransientError and ClusterRefused.
     """
-    maps = maps_seen(read_state(target, state.map_topic), {it.topic_partition for it in lost.records})
+    maps = maps_seen(
+        read_state(target, state.map_topic), {progress.topic_partition for progress in lost.records}
+    )
     verdicts: dict[tuple[TopicPartition, int], list[Outcome]] = defaultdict(list)
-    for it in lost.records:
-        source = it.topic_partition
+    for record in lost.records:
+        source = record.topic_partition
         seen = maps.get(source, MapSeen())
-        in_copy = _in_copy(flow, target, it, seen)
-        verdict = of_progress(it, lost.progress.get(source), seen, in_copy)
-        verdicts[it.place, it.producer_id].append(verdict)
+        in_copy = _in_copy(flow, target, record, seen)
+        verdict = of_progress(record, lost.progress.get(source), seen, in_copy)
+        verdicts[record.place, record.producer_id].append(verdict)
     rewrite_markers(target, lost.writers, {key: together(it) for key, it in verdicts.items()})
 
 
@@ -69,7 +71,7 @@ def _shows(
     reader = PartitionReader(
         target, Unproved.TARGET_RETENTION, fetch_bytes=_FETCH_BYTES, read_committed=read_committed
     )
-    blocks = (it for it in reader.read(*copy, offset, offset + 1) if isinstance(it, Block))
+    blocks = (block for block in reader.read(*copy, offset, offset + 1) if isinstance(block, Block))
     return any(batch.header.producer_id == producer_id for block in blocks for batch in block.batches())
 
 

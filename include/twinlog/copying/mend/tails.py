@@ -58,15 +58,15 @@ def lost_tails(
     shorter: list[RangeSpec] = []
     longer: list[RangeSpec] = []
     unknown: list[RangeSpec] = []
-    for it in ranges:
-        end = ends.get(it.remote, 0)
-        if it.topic_partition not in grant.progress:
-            unknown += [it] if end else []
-        elif it.copy_end is not None and it.remote in ends:
-            if end < it.copy_end:
-                shorter.append(it)
-            elif end > it.copy_end + 1:
-                longer.append(it)
+    for span in ranges:
+        end = ends.get(span.remote, 0)
+        if span.topic_partition not in grant.progress:
+            unknown += [span] if end else []
+        elif span.copy_end is not None and span.remote in ends:
+            if end < span.copy_end:
+                shorter.append(span)
+            elif end > span.copy_end + 1:
+                longer.append(span)
     if not (shorter or longer or unknown):
         return []
     return [
@@ -85,16 +85,16 @@ def _still_shorter(
     while ranges:
         time.sleep(_PAUSE_SECONDS)
         target.forget_leaders()
-        ends = target.offsets([it.remote for it in ranges], LATEST)
-        ranges = [it for it in ranges if ends[it.remote] < (it.copy_end or 0)]
+        ends = target.offsets([spec.remote for spec in ranges], LATEST)
+        ranges = [spec for spec in ranges if ends[spec.remote] < (spec.copy_end or 0)]
         if time.monotonic() > deadline:
             break
-    for it in ranges:
+    for span in ranges:
         why = (
-            f"cluster {flow.target.alias} lost records: {it.remote_topic}-{it.partition} was copied up to offset"
-            f" {(it.copy_end or 0) - 1}, and its log ends at {ends[it.remote]}; {_WHAT_TO_DO}"
+            f"cluster {flow.target.alias} lost records: {span.remote_topic}-{span.partition} was copied up to offset"
+            f" {(span.copy_end or 0) - 1}, and its log ends at {ends[span.remote]}; {_WHAT_TO_DO}"
         )
-        yield StoppedPartition(it.topic, it.partition, LOST_TAIL, why)
+        yield StoppedPartition(span.topic, span.partition, LOST_TAIL, why)
 
 
 def _with_records_of_ours(
@@ -105,16 +105,16 @@ def _with_records_of_ours(
     flow: FlowSettings,
 ) -> Iterable[StoppedPartition]:
     """Return ranges whose copies hold committed records of our lanes behind the end that progress names."""
-    known = {it.remote: it.copy_end or 0 for it in ranges}
+    known = {spec.remote: spec.copy_end or 0 for spec in ranges}
     found = first_committed_after(target, known, ends, ours)
-    for it in ranges:
-        if (first := found.get(it.remote)) is not None:
+    for span in ranges:
+        if (first := found.get(span.remote)) is not None:
             why = (
                 f"cluster {flow.target.alias} lost progress: by {flow.offsets_topic}"
-                f" {it.remote_topic}-{it.partition} was copied up to offset {(it.copy_end or 0) - 1}, but twinlog wrote"
-                f" to it from {first} on; {_WHAT_TO_DO}"
+                f" {span.remote_topic}-{span.partition} was copied up to offset {(span.copy_end or 0) - 1},"
+                f" but twinlog wrote to it from {first} on; {_WHAT_TO_DO}"
             )
-            yield StoppedPartition(it.topic, it.partition, LOST_PROGRESS, why)
+            yield StoppedPartition(span.topic, span.partition, LOST_PROGRESS, why)
 
 
 def _with_a_map(
@@ -124,10 +124,10 @@ def _with_a_map(
     if not ranges:
         return
     maps = read_packed(flow, clusters.target)
-    for it in ranges:
-        if maps.seen(it.life) is not None:
+    for span in ranges:
+        if maps.seen(span.life) is not None:
             why = (
                 f"cluster {flow.target.alias} lost progress: {flow.offsets_topic} knows nothing of"
-                f" {it.topic}-{it.partition}, but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}"
+                f" {span.topic}-{span.partition}, but {flow.offset_map_topic} says that it was copied; {_WHAT_TO_DO}"
             )
-            yield StoppedPartition(it.topic, it.partition, LOST_PROGRESS, why)
+            yield StoppedPartition(span.topic, span.partition, LOST_PROGRESS, why)

@@ -122,12 +122,12 @@ class Accepted(LedgerEntry):
 
     def covers(self, offences: Iterable[Offence], now_ms: int) -> frozenset[Offence]:
         """Return the rows of its check that it covers; none if they are short by more than was accepted."""
-        mine = [it for it in offences if self._is_about(it)]
-        unknown = sum(it.short is None for it in mine)
+        mine = [offence for offence in offences if self._is_about(offence)]
+        unknown = sum(offence.short is None for offence in mine)
         if self.not_known is not None and unknown > self.not_known:
             return frozenset()
         older = max(0, now_ms - self.at_ms) // 1000 + 1 if self.check in GROWING else 0
-        short = sum(max(0, it.short - older) for it in mine if it.short is not None)
+        short = sum(max(0, offence.short - older) for offence in mine if offence.short is not None)
         return frozenset(mine if self.up_to is None or short <= self.up_to else ())
 
     def _is_about(self, it: Offence) -> bool:
@@ -196,10 +196,12 @@ def amounts(check: str, offences: Iterable[Offence]) -> tuple[Amount, ...]:
         Amount(
             check,
             subject,
-            sum(it for it in shorts if it is not None),
-            sum(it is None for it in shorts),
+            sum(short for short in shorts if short is not None),
+            sum(short is None for short in shorts),
         )
-        for subject, shorts in sorted(grouped((it.subject, it.short) for it in offences).items())
+        for subject, shorts in sorted(
+            grouped((offence.subject, offence.short) for offence in offences).items()
+        )
     )
 
 
@@ -220,7 +222,7 @@ def uncovered(
 ) -> tuple[Offence, ...]:
     """Return the rows in which a check fails, and which nobody has accepted.  Pure."""
     covered = frozenset[Offence]().union(*_covers(accepted, check, offences, now_ms).values())
-    return tuple(it for it in offences if it not in covered)
+    return tuple(offence for offence in offences if offence not in covered)
 
 
 def counting(accepted: Iterable[Accepted], check: str, now_ms: int) -> tuple[Accepted, ...]:

@@ -73,19 +73,19 @@ class Observed(OfIncarnation, LedgerEntry):
 
         It has read all before upstream offset `committed`.  Doubled records that are not named count, too: at most.
         """
-        doubled = [it for it in self.findings if it.kind == DOUBLED]
-        met = self.counts.get(DOUBLED, 0) - sum(it.records for it in doubled)
-        for it in doubled:
-            if it.upstream is not None and it.downstream is not None:
-                behind = min(it.records, committed - it.upstream[0])
-                met += max(0, behind - max(0, offset - it.downstream[0]))
+        doubled = [observed_finding for observed_finding in self.findings if observed_finding.kind == DOUBLED]
+        met = self.counts.get(DOUBLED, 0) - sum(observed_finding.records for observed_finding in doubled)
+        for finding in doubled:
+            if finding.upstream is not None and finding.downstream is not None:
+                behind = min(finding.records, committed - finding.upstream[0])
+                met += max(0, behind - max(0, offset - finding.downstream[0]))
         return met
 
     def copied_again(self, offset: int) -> Iterator[tuple[int, int]]:
         """Yield upstream offsets [first, end) of records with a later copy at or behind an offset of the copy."""
-        for it in self.findings:
-            if it.kind == DOUBLED and it.upstream is not None and it.downstream is not None:
-                (first, end), (begins, ends) = it.upstream, it.downstream
+        for finding in self.findings:
+            if finding.kind == DOUBLED and finding.upstream is not None and finding.downstream is not None:
+                (first, end), (begins, ends) = finding.upstream, finding.downstream
                 if begins >= offset:
                     yield first, end
                 elif end - first == ends - begins and offset < ends:
@@ -110,8 +110,14 @@ class Observed(OfIncarnation, LedgerEntry):
     @property
     def audit(self) -> PartitionAudit:
         """Return what is proved by it: every record that the map knows was compared; the changed ones are not equal."""
-        changed = [it for it in self.findings if it.kind == CHANGED and it.upstream is not None]
-        named = (FoundDifference(DifferenceKind.VALUE, it.upstream[0], None) for it in changed if it.upstream)
+        changed = [
+            finding for finding in self.findings if finding.kind == CHANGED and finding.upstream is not None
+        ]
+        named = (
+            FoundDifference(DifferenceKind.VALUE, finding.upstream[0], None)
+            for finding in changed
+            if finding.upstream
+        )
         return PartitionAudit(
             *self.life,
             remote_topic=self.remote_topic,

@@ -224,5 +224,5 @@ class DrillRun(LedgerEntry):
 
 def last_proof(drills: Iterable[DrillRun]) -> DrillRun | None:
     """Return the newest drill that has proved something, one way or the other.  Pure."""
-    ended = (it for it in drills if it.state in {DrillState.PASSED, DrillState.FAILED})
+    ended = (drill for drill in drills if drill.state in {DrillState.PASSED, DrillState.FAILED})
     return max(ended, key=lambda it: it.at_ms, default=None)

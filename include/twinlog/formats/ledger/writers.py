@@ -141,7 +141,7 @@ def is_reverse(alias: str, records: Iterable[object], *, target_alias: str, targ
 
 def written_as(records: Iterable[object]) -> str:
     """Return the name of the flow whose lanes wrote last; "" if no lane wrote, or none in transactions."""
-    writers = [it for it in records if isinstance(it, LaneWriter)]
+    writers = [record for record in records if isinstance(record, LaneWriter)]
     newest = max(writers, key=lambda it: (it.since_ms, it.producer_id), default=None)
     named = re.fullmatch(r"twinlog-(.+)-\d+", newest.transactional_id) if newest is not None else None
     return named[1] if named else ""
@@ -150,6 +150,8 @@ def written_as(records: Iterable[object]) -> str:
 def names_ever(records: Iterable[object]) -> frozenset[str]:
     """Return the names of all flows whose lanes ever wrote in transactions."""
     names = (
-        re.fullmatch(r"twinlog-(.+)-\d+", it.transactional_id) for it in records if isinstance(it, LaneWriter)
+        re.fullmatch(r"twinlog-(.+)-\d+", record.transactional_id)
+        for record in records
+        if isinstance(record, LaneWriter)
     )
-    return frozenset(it[1] for it in names if it)
+    return frozenset(name[1] for name in names if name)

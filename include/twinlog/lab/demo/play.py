@@ -196,17 +196,17 @@ def make_report(compared: list[TopicComparison], cycles: list[Cycle], seconds: f
     return DemoReport(
         topics=tuple(
             TopicOutcome(
-                topic=it.topic,
-                remote_topic=it.remote_topic,
-                shows=shows[it.topic],
-                source_records=it.source_records,
-                target_records=it.target_records,
-                lag_records=lag.get(it.topic, it.source_records - it.target_records),
-                records_per_second=round(copied[it.topic] / copying),
-                equal=it.equal,
-                difference=it.difference,
+                topic=comparison.topic,
+                remote_topic=comparison.remote_topic,
+                shows=shows[comparison.topic],
+                source_records=comparison.source_records,
+                target_records=comparison.target_records,
+                lag_records=lag.get(comparison.topic, comparison.source_records - comparison.target_records),
+                records_per_second=round(copied[comparison.topic] / copying),
+                equal=comparison.equal,
+                difference=comparison.difference,
             )
-            for it in compared
+            for comparison in compared
         ),
         cycles=len(cycles),
         failed_cycles=sum(cycle.state == "failed" for cycle in cycles),

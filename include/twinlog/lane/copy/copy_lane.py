@@ -173,7 +173,7 @@ class LaneCopy:
         spec = self._spec
         log.info("%s lane %d begins with %d partitions", spec.flow, spec.lane, len(spec.ranges))
         try:
-            self._check_copies(self._lane.begin([it.target for it in self._by_source.values()]))
+            self._check_copies(self._lane.begin([copy.target for copy in self._by_source.values()]))
             rate, follow = self._spec.bytes_per_second, self._spec.follow
             throttle = loops.Throttle(rate, time.monotonic()) if rate else None
             if follow is None:
@@ -205,9 +205,12 @@ class LaneCopy:
         """Say how far the lane is, for a log."""
         ranges = self._by_source.values()
         copied = Counts()
-        for it in ranges:
-            copied.add_all(it.counts)
-        behind = sum(max(min(it.spec.end, it.source_end) - it.committed, 0) for it in ranges)
+        for copy in ranges:
+            copied.add_all(copy.counts)
+        behind = sum(
+            max(min(range_copy.spec.end, range_copy.source_end) - range_copy.committed, 0)
+            for range_copy in ranges
+        )
         return (
             f"records={copied.records} bytes={copied.bytes} commits={self.transaction.count}"
             f" retries={self.transaction.retries} throttled_ms={self.throttled_ms + self._lane.throttled_ms}"

@@ -131,7 +131,9 @@ class CopyTransaction:
             return False
         self._lane.send(queues)
         self._open_bytes += size
-        self._open_stretches += sum(len(it.stretches) for queue in queues.values() for it in queue)
+        self._open_stretches += sum(
+            len(outgoing.stretches) for queue in queues.values() for outgoing in queue
+        )
         self._note_written()
         if self._lane.refused:
             self._lane.drain()
@@ -200,7 +202,7 @@ class CopyTransaction:
 
         Quarantined records have to go first.
         """
-        if not self._predicts or any(it.newly_quarantined() for it in progressed):
+        if not self._predicts or any(copy.newly_quarantined() for copy in progressed):
             return None
         return self._lane.predicted()
 

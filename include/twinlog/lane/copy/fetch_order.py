@@ -77,14 +77,16 @@ def portions(
     budget = size.for_backlog(others=live or bool(chosen))
     usual = min(size.partition, budget)
     free = budget - sum(
-        min(it.left_bytes, unserved[it.partition]) for it in waiting if it.partition in unserved
+        min(backlog.left_bytes, unserved[backlog.partition])
+        for backlog in waiting
+        if backlog.partition in unserved
     )
     chosen |= unserved
-    order = [it for it in waiting if it.partition not in chosen]
+    order = [backlog for backlog in waiting if backlog.partition not in chosen]
     urgent: list[Backlog] = []
     if order and not shared:
         order.sort(key=lambda it: it.rpo_seconds)
-        urgent = [it for it in order if it.rpo_seconds == order[0].rpo_seconds]
+        urgent = [backlog for backlog in order if backlog.rpo_seconds == order[0].rpo_seconds]
     grown = _grown(urgent, free, usual)
     for number, it in enumerate(order):
         asked = grown if number < len(urgent) else usual
@@ -98,23 +100,23 @@ def portions(
 
 def _sum(waiting: Sequence[Backlog], usual: int) -> float:
     """Return the bytes that an answer would have of all of them."""
-    return sum(min(it.left_bytes, usual) for it in waiting)
+    return sum(min(backlog.left_bytes, usual) for backlog in waiting)
 
 
 def _nearly_live(waiting: Sequence[Backlog], size: AnswerSize) -> Iterator[TopicPartition]:
     """Yield partitions of which little is left, those first that have waited longest, as far as there is room."""
     free: float = size.whole // LIVE_SHARE
-    for it in waiting:
-        if it.left_bytes <= size.whole // SMALL_SHARE:
-            free -= it.left_bytes
+    for backlog in waiting:
+        if backlog.left_bytes <= size.whole // SMALL_SHARE:
+            free -= backlog.left_bytes
             if free < 0:
                 return
-            yield it.partition
+            yield backlog.partition
 
 
 def _grown(urgent: Sequence[Backlog], free: float, usual: int) -> int:
     """Return the bytes to ask each urgent partition for, so that together they fill what is free if they can."""
-    large = sum(it.left_bytes > usual for it in urgent)
+    large = sum(backlog.left_bytes > usual for backlog in urgent)
     room = free - _sum(urgent, usual)
     return usual + int(room / large) if large and room > 0 else usual
 
@@ -158,7 +160,11 @@ class FetchOrder:
 
     def choose(self, node: int, wanted: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """Return what to ask a leader for of its `wanted` partitions, with bytes; None: all, with the usual size."""
-        waiting = [it for it in self._behind.values() if it.partition in wanted] if self._behind else []
+        waiting = (
+            [backlog for backlog in self._behind.values() if backlog.partition in wanted]
+            if self._behind
+            else []
+        )
         if not waiting:
             return None
         unserved = {it: size for it, size in self._unserved.items() if it in wanted}
@@ -166,7 +172,7 @@ class FetchOrder:
         live = len(waiting) < len(wanted)
         chosen = portions(waiting, self._size, live=live, shared=shared, unserved=unserved)
         if chosen is None:
-            self._unserved |= {it.partition: self._size.partition for it in waiting}
+            self._unserved |= {backlog.partition: self._size.partition for backlog in waiting}
             return None
         self._turns[node] += 1
         self._unserved |= chosen

@@ -38,7 +38,7 @@ class Pace:
 
     def is_tried_by(self, answer: Iterable[Fetched]) -> bool:
         """Say whether an answer of the source is a trial: few bytes say nothing of more."""
-        return self.bytes < self.most and sum(len(it.block) for it in answer) >= self.bytes // 2
+        return self.bytes < self.most and sum(len(fetched.block) for fetched in answer) >= self.bytes // 2
 
     def took(self, seconds: float) -> bool:
         """Note how long the target needs for what was sent; say whether that is so long that it is to be committed."""

@@ -65,8 +65,12 @@ def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) 
 
 def places(state: StateTopics, ranges: Collection[RangeCopy]) -> set[TopicPartition]:
     """Return the partitions to which `of_ranges` writes of ranges, as far as they are known before anything is sent."""
-    progress = {TopicPartition(state.offsets_topic, _progress_place(state, *it.source)[1]) for it in ranges}
-    maps = {TopicPartition(state.map_topic, map_partition(*it.source, state.map_partitions)) for it in ranges}
+    progress = {
+        TopicPartition(state.offsets_topic, _progress_place(state, *copy.source)[1]) for copy in ranges
+    }
+    maps = {
+        TopicPartition(state.map_topic, map_partition(*copy.source, state.map_partitions)) for copy in ranges
+    }
     return progress | maps
 
 

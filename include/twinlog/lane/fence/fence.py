@@ -171,7 +171,7 @@ def _fenced(
     _commit_through_control_lane(control, state, entries, flow)
     read = logs.progress.read(target)
     ours = frozenset(lane_writers(ledger.committed) | lane_writers(_undecided(ledger)))
-    ours = ours.union(it.producer_id for it in writers)
+    ours = ours.union(writer.producer_id for writer in writers)
     if lost := lost_progress(read, state, ours):
         _commit_through_control_lane(
             control, state, entries, flow
@@ -208,7 +208,11 @@ def lanes_ever(ledger: LogState) -> tuple[int, ...]:
 
     The lanes of such a fence may write, because its driver was told that the fence had committed.
     """
-    return 1, *(it.lane_count for known in (ledger.committed, _undecided(ledger)) for it in _fences(known))
+    return 1, *(
+        lane_fence.lane_count
+        for known in (ledger.committed, _undecided(ledger))
+        for lane_fence in _fences(known)
+    )
 
 
 def _fences(known: Mapping[bytes, bytes | None]) -> Iterator[LaneFence]:
@@ -269,8 +273,8 @@ def _init_fields(name: str, timeout_ms: int) -> dict[str, object]:
 
 def _unknown_writers(writers: Iterable[Writer], ledger: LogState, now_ms: int) -> Iterator[LaneWriter]:
     """Yield producer ids that the ledger does not know yet: the reverse flow must know them (batches/loopback.py)."""
-    for it in writers:
-        record = LaneWriter(it.producer_id, it.transactional_id or "", now_ms)
+    for writer in writers:
+        record = LaneWriter(writer.producer_id, writer.transactional_id or "", now_ms)
         if record.key() not in ledger.committed:
             yield record
 

@@ -50,7 +50,7 @@ class LostProgressError(TerminalError):
         records: Sequence[LostProgress],
         progress: Mapping[TopicPartition, int],
     ) -> None:
-        names = [f"{it.topic}-{it.partition}" for it in records]
+        names = [f"{record.topic}-{record.partition}" for record in records]
         super().__init__(
             f"cluster {alias} lost the end of a transaction: whether the last records of {', '.join(names[:5])} were"
             f" committed is not known from {state.offsets_topic}",

@@ -200,7 +200,9 @@ class Connection:
         self._guard(lambda: self._sender.send([frames]))
         received = [self._guard(lambda: self._receive(fresh_buffer, keep_correlation=True)) for _ in requests]
         answers = [kafka_python.decode(api, version, answer) for answer in received]
-        if throttle_ms := max((getattr(it, "throttle_time_ms", None) or 0 for it in answers), default=0):
+        if throttle_ms := max(
+            (getattr(answer, "throttle_time_ms", None) or 0 for answer in answers), default=0
+        ):
             self.mute(throttle_ms)
         return answers
 

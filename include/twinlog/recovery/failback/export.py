@@ -101,16 +101,18 @@ def export(
 
 def of_run(ledger: Ledger, run: str, tails: Iterable[Stretch]) -> tuple[TailExported, ...]:
     """Return how far these partitions were exported after this failover.  Pure."""
-    asked = {(it.topic, it.topic_id, it.partition) for it in tails}
+    asked = {(tail.topic, tail.topic_id, tail.partition) for tail in tails}
     return tuple(
-        it for it in ledger.tails if it.run == run and (it.topic, it.topic_id, it.partition) in asked
+        tail
+        for tail in ledger.tails
+        if tail.run == run and (tail.topic, tail.topic_id, tail.partition) in asked
     )
 
 
 def left(tails: Iterable[Stretch], notes: Iterable[TailExported]) -> tuple[Stretch, ...]:
     """Return the partitions of which something was not exported yet.  Pure."""
-    reached = {(it.topic, it.partition): it.next_offset for it in notes}
-    return tuple(it for it in tails if reached.get((it.topic, it.partition), it.start) < it.end)
+    reached = {(note.topic, note.partition): note.next_offset for note in notes}
+    return tuple(tail for tail in tails if reached.get((tail.topic, tail.partition), tail.start) < tail.end)
 
 
 def _one_chunk(
@@ -124,7 +126,7 @@ def _one_chunk(
         )
     notes = of_run(ledger, run, tails)
     records, noted = chunk(flow, tails, notes, run, read, clock.now_ms(), CHUNK_BYTES)
-    owned.write([*records, *(StateRecord.of_ledger(flow.ledger_topic, it) for it in noted)])
+    owned.write([*records, *(StateRecord.of_ledger(flow.ledger_topic, tail) for tail in noted)])
     return len(records)
 
 
@@ -138,7 +140,7 @@ def chunk(
     most_bytes: int,
 ) -> tuple[list[StateRecord], list[TailExported]]:
     """Read the next records, and note how far they go; what can no longer be read is passed over."""
-    known = {(it.topic, it.partition): it for it in notes}
+    known = {(note.topic, note.partition): note for note in notes}
     records: list[StateRecord] = []
     noted: list[TailExported] = []
     room = most_bytes

@@ -65,7 +65,7 @@ def run(
     else:
         flow = _told(flow, clusters, reverse)
     saved = homes.saved_topics(FlowSnapshot(flow, clusters))
-    rights.require_to_save(flow, clusters, [it.topic for it in saved])
+    rights.require_to_save(flow, clusters, [topic.topic for topic in saved])
     actor, name = Actor(request.by, ""), clock.new_run_name("failback")
     world = World.of(Way(flow, clusters), request, tools, actor, name, ask_source=True)
     world = replace(world, failover=failover, read=read, homeward=reverse)
@@ -76,8 +76,8 @@ def run(
         world, stopped = _do(world)
     return replace(
         report_of(world),
-        exit_code=max((it.exit_code for it in stopped), default=ExitCode.DONE),
-        transient=bool(stopped) and all(it.transient for it in stopped),
+        exit_code=max((outcome.exit_code for outcome in stopped), default=ExitCode.DONE),
+        transient=bool(stopped) and all(outcome.transient for outcome in stopped),
     )
 
 
@@ -90,9 +90,9 @@ def yes_to_save(by: str, driver: str) -> Accepted:
 
 def approver_of(flow: FlowSettings, target: Cluster, driver: str) -> str:
     """Return who said yes to save, by the ledger.  Raises TerminalError `not-approved`."""
-    for it in counting(read_ledger(flow, target).accepted, YES_TO_SAVE, clock.now_ms()):
-        if it.subject == driver:
-            return it.by
+    for accepted in counting(read_ledger(flow, target).accepted, YES_TO_SAVE, clock.now_ms()):
+        if accepted.subject == driver:
+            return accepted.by
     raise TerminalError("nobody has approved this run", hint="clear the task `approve`", code="not-approved")
 
 
@@ -160,12 +160,12 @@ def export_tails(world: World) -> Outcome:
     assert found is not None
     if not found.tails:
         return skipped(f"nothing was found on {flow.source.alias} alone")
-    topics = sorted({it.topic for it in found.tails})
+    topics = sorted({tail.topic for tail in found.tails})
     export.ensure_topics(
         flow, world.clusters.target, ((topic, found.partition_counts[topic]) for topic in topics)
     )
     exported = export.export(flow, world.clusters, found.tails, world.failover, world.run, world.read)
-    before = sum(it.records for it in exported.notes) - exported.records
+    before = sum(note.records for note in exported.notes) - exported.records
     earlier = f", {before:,} before" if before else ""
     outcome = done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
     return learned(outcome, replace(world.found, exported=exported.notes))
@@ -181,7 +181,7 @@ def write_tail_files(world: World) -> Outcome:
     """Write files of what the topics hold; a partition that was not exported to its end has none."""
     found, folder = world.found.apart, reports_folder(world.flow, "failback") / world.failover
     assert found is not None
-    noted = {(it.topic, it.partition): it for it in world.found.exported}
+    noted = {(tail.topic, tail.partition): tail for tail in world.found.exported}
     missing, there = list[str](), list[files.WrittenFile]()
     for stretch in (*found.tails, *found.strays):
         note = noted.get((stretch.topic, stretch.partition)) if stretch in found.tails else None
@@ -200,7 +200,9 @@ def write_tail_files(world: World) -> Outcome:
     if missing:
         outcome = failed("; ".join(missing))
     elif there:
-        outcome = done(f"{sum(it.records for it in there):,} records in {len(there):,} files below {folder}")
+        outcome = done(
+            f"{sum(file.records for file in there):,} records in {len(there):,} files below {folder}"
+        )
     else:
         outcome = skipped("no record to write")
     return learned(outcome, replace(world.found, files=tuple(there)))
@@ -250,7 +252,7 @@ def report_of(world: World) -> FailbackReport:
     known = world.found
     found = known.apart
     counted = found if found is not None and not found.unseen else None
-    bad = any(it.state is StepState.FAILED for it in world.steps)
+    bad = any(step.state is StepState.FAILED for step in world.steps)
     return FailbackReport(
         flow=world.flow.name,
         run=world.run,
@@ -275,7 +277,7 @@ def report_of(world: World) -> FailbackReport:
 
 def tail_topics(flow: FlowSettings, exported: Iterable[TailExported]) -> tuple[str, ...]:
     """Return the topics that hold what was exported.  Pure."""
-    return tuple(sorted({flow.tail_topic(it.topic) for it in exported}))
+    return tuple(sorted({flow.tail_topic(tail.topic) for tail in exported}))
 
 
 def _next(world: World, *, failed: bool) -> str:

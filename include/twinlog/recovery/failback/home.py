@@ -86,8 +86,11 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         if back.flow.homes is not None:
             homes.begin(lent, there, back, begun.failover, reverse)
         failover = ledger.recovery(begun.failover)
-        rights.require_to_save(flow, clusters, [it.topic for it in saved])
-        copies, denied = [it.remote_topic for it in going], failover.denied if failover is not None else ()
+        rights.require_to_save(flow, clusters, [topic.topic for topic in saved])
+        copies, denied = (
+            [topic.remote_topic for topic in going],
+            failover.denied if failover is not None else (),
+        )
         rights.require_to_go_home(back, copies, denied)
     world = replace(
         World.of(there, request, tools, actor, name, ask_source=True),
@@ -104,16 +107,16 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
 
 def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[DiscoveredTopic]) -> None:
     """Raise TerminalError `no-way-home` if one of the flow's topics does not come home under its own name."""
-    for it in topics:
-        if not brings_home(back, it):
+    for topic in topics:
+        if not brings_home(back, topic):
             raise TerminalError(
-                f"{it.topic} is {it.remote_topic} on {flow.target.alias}, and {back.name} does not bring it home"
-                f" to {it.topic}",
+                f"{topic.topic} is {topic.remote_topic} on {flow.target.alias}, and {back.name} does not bring it home"
+                f" to {topic.topic}",
                 hint=f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failback.md says how"
                 " clients go home by hand",
                 code="no-way-home",
                 flow=flow.name,
-                topic=it.topic,
+                topic=topic.topic,
             )
 
 
@@ -140,7 +143,7 @@ def _preview(world: World, under_way: RecoveryRun | None) -> FailbackReport:
         failback.report_of(world),
         state=State.FAILED if stopped is not None else state,
         groups=tuple(
-            replace(it, downstream_offset=None, again=None, skipped=None) for it in world.found.groups
+            replace(group, downstream_offset=None, again=None, skipped=None) for group in world.found.groups
         ),
         next=f"{again} goes home" if under_way is None else f"{again} goes on with {under_way.run}",
         exit_code=stopped.exit_code if stopped is not None else ExitCode.DONE,
@@ -150,9 +153,9 @@ def _preview(world: World, under_way: RecoveryRun | None) -> FailbackReport:
 def last_turned_back(ledger: Ledger) -> str:
     """Return the newest way home that was given up; "" if there is none.  Pure."""
     over = [
-        it.run
-        for it in ledger.recoveries
-        if it.mode == FAILBACK and it.failover and it.state is RunState.ABORTED
+        recovery.run
+        for recovery in ledger.recoveries
+        if recovery.mode == FAILBACK and recovery.failover and recovery.state is RunState.ABORTED
     ]
     return over[-1] if over else ""
 

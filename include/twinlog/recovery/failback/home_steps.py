@@ -22,7 +22,7 @@ from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
 from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.failback import failback, homes, looks, standby
 from twinlog.recovery.report import FailbackReport, State, skips, stopped_in
-from twinlog.recovery.steps import canary, ending, planned, registries
+from twinlog.recovery.steps import canary, ending, groups, planned, registries
 from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import forget_denials, still_denied
 from twinlog.recovery.steps.world import World, learned
@@ -63,10 +63,10 @@ def _lend(there: World, ledger: Ledger, notes: list[str]) -> transitions.Move:
         return move
     begun = homes.begin(move, there.way, back.way, there.failover, ledger)
     notes[:] = [
-        f"{it.life.topic}-{it.life.partition}: {it.expired:,} offsets behind the copies had expired on"
+        f"{passed.life.topic}-{passed.life.partition}: {passed.expired:,} offsets behind the copies had expired on"
         f" {back.flow.source.alias} before they came home"
-        for it in begun.passed_over
-        if it.expired
+        for passed in begun.passed_over
+        if passed.expired
     ]
     return begun
 
@@ -141,7 +141,7 @@ def let_cycles(there: World) -> None:
     if (
         run is None
         or run.promoted_ms is not None
-        or brought not in {(it.step, it.state) for it in run.journal}
+        or brought not in {(entry.step, entry.state) for entry in run.journal}
     ):
         return
     with suppress(TwinlogError):
@@ -180,11 +180,11 @@ def approve(there: World) -> Outcome:
     flow, back = there.flow, there.back
     missing, found = ("", there.found) if there.found.drained else planned.missing(back)
     placed = found.groups
-    groups, again = len({it.group for it in placed}), sum(it.again or 0 for it in placed)
-    least = "at least " if any(it.again is None for it in placed) else ""
+    count, again = len({group.group for group in placed}), sum(it.again or 0 for it in placed)
+    least = "at least " if any(group.again is None for group in placed) else ""
     lost = ", but ".join(filter(None, [missing or planned.told_lost(there, back), skips(placed)]))
     question = (
-        f"{flow.name}: promote {flow.source.alias} again? {lost}, {groups:,} groups are placed there,"
+        f"{flow.name}: promote {flow.source.alias} again? {lost}, {count:,} groups are placed there,"
         f" {least}{again:,} records are read again"
     )
     return ending.answered(replace(there, found=found), question, lost, "clients stay where they are")
@@ -314,7 +314,7 @@ HOME: tuple[Step[World], ...] = (
         "writes offset syncs and checkpoints, and commits the position of every group on A, by the maps of both flows",
         "every group exactly placed",
         "a group is active on A, or still reads on B: stop it and run it again",
-        lambda it: planned.place_groups(it.back),
+        lambda it: groups.place_groups(it.back),
         looks.look_groups,
     ),
     Step(
@@ -409,7 +409,7 @@ def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackR
 
 def _exported(flow: FlowSettings, ledger: Ledger, failover: str) -> dict[str, Any]:
     """Return what a report says of the records that were exported after a failover.  Pure."""
-    exported = tuple(it for it in ledger.tails if it.run == failover)
+    exported = tuple(tail for tail in ledger.tails if tail.run == failover)
     return {"exported": exported, "tail_topics": failback.tail_topics(flow, exported)}
 
 

@@ -45,19 +45,21 @@ def named(there: FlowSnapshot, back: Way) -> Way:
             code="no-way-home",
             flow=flow.name,
         )
-    return with_homes(back, {it.remote_topic: it.topic for it in going_home(flow, saved_topics(there))})
+    return with_homes(
+        back, {topic.remote_topic: topic.topic for topic in going_home(flow, saved_topics(there))}
+    )
 
 
 def saved_topics(snapshot: FlowSnapshot) -> list[DiscoveredTopic]:
     """Return the topics of the flow whose records may have to be exported: those that it can copy, no heartbeats."""
-    topics = [it for it in snapshot.discovery.topics if not it.blocked]
-    beats = own_heartbeats(snapshot.flow, snapshot.clusters.source, [it.topic for it in topics])
-    return [it for it in topics if it.topic not in beats]
+    topics = [topic for topic in snapshot.discovery.topics if not topic.blocked]
+    beats = own_heartbeats(snapshot.flow, snapshot.clusters.source, [topic.topic for topic in topics])
+    return [topic for topic in topics if topic.topic not in beats]
 
 
 def going_home(flow: FlowSettings, saved: Iterable[DiscoveredTopic]) -> list[DiscoveredTopic]:
     """Return those of a promoted flow's topics whose records are the source's own.  Pure."""
-    return [it for it in saved if not _comes_from_elsewhere(flow, it.topic)]
+    return [topic for topic in saved if not _comes_from_elsewhere(flow, topic.topic)]
 
 
 def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...]:
@@ -113,21 +115,21 @@ def begin(move: Move, there: Way, back: Way, failover: str, ledger: Ledger) -> M
     incarnation of a topic.
     """
     before = read_ledger(there.flow, there.clusters.target)
-    runs = {it.run for it in before.recoveries if it.failover == failover}
-    fresh = not any(it.run in runs for it in ledger.recoveries)
+    runs = {recovery.run for recovery in before.recoveries if recovery.failover == failover}
+    fresh = not any(recovery.run in runs for recovery in ledger.recoveries)
     snapshot = FlowSnapshot(there.flow, there.clusters).read_state()
     topics = [
-        it
-        for it in snapshot.discovery.topics
-        if it.remote is not None and it.remote_topic in homes_of(back.flow)
+        topic
+        for topic in snapshot.discovery.topics
+        if topic.remote is not None and topic.remote_topic in homes_of(back.flow)
     ]
-    begun = [life for it in topics if (life := _begun(it, back, ledger)) is not None]
-    anew = {it.topic for it in begun}
+    begun = [life for topic in topics if (life := _begun(topic, back, ledger)) is not None]
+    anew = {incarnation.topic for incarnation in begun}
     come_to = read_progress(back.flow, back.clusters.target)
     over = [
-        it
+        passed
         for topic in topics
-        for it in _passed_over(snapshot, topic, come_to, topic.remote_topic in anew, fresh)
+        for passed in _passed_over(snapshot, topic, come_to, topic.remote_topic in anew, fresh)
     ]
     return replace(move, passed_over=tuple(over), begun=tuple(begun))
 
@@ -178,13 +180,13 @@ def _passed_over(
     `anew`: it knows no such incarnation yet.  `fresh`: no way home of this failover has begun before.
     """
     assert topic.remote is not None
-    for it in topic.partitions:
-        if it.target is None:
+    for partition in topic.partitions:
+        if partition.target is None:
             continue
-        copy = SourceIncarnation(topic.remote_topic, topic.remote.topic_id, it.partition)
+        copy = SourceIncarnation(topic.remote_topic, topic.remote.topic_id, partition.partition)
         start = 0 if anew else come_to.get(copy.topic_partition, -1) + 1
-        end = _copied_end(snapshot, topic, it) if fresh or anew else 0
-        gone = it.target.log_start
+        end = _copied_end(snapshot, topic, partition) if fresh or anew else 0
+        gone = partition.target.log_start
         if anew or start < max(end, gone):
             yield PassedOver(copy, start, max(end, gone), max(0, gone - max(start, end)))
 

@@ -8,7 +8,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.procedure import Outcome, StepName
 from twinlog.recovery.procedure import Tail
-from twinlog.recovery.steps import planned
+from twinlog.recovery.steps import groups
 from twinlog.recovery.steps.world import World
 
 
@@ -46,13 +46,13 @@ def are_home(there: World) -> bool:
     """Say whether records have come home in this run: before, no map tells of them, and no group has a place."""
     run = there.noted
     return run is not None and any(
-        it.step == StepName.BRING_HOME and it.state is StepState.DONE for it in run.journal
+        entry.step == StepName.BRING_HOME and entry.state is StepState.DONE for entry in run.journal
     )
 
 
 def look_groups(there: World) -> Outcome:
     """Say where groups stand, and where they would go on once there is a place for them."""
-    seen = planned.look_groups(there.back)
+    seen = groups.look_groups(there.back)
     if are_home(there):
         return seen
     return replace(seen, message=f"{seen.message.partition(';')[0]}, to be placed once records are home")

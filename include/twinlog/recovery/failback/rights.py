@@ -28,14 +28,14 @@ from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.recovery import DeniedWrite
 from twinlog.lane.fence.fence import transactional_prefix
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps.planned import placing
+from twinlog.recovery.steps.groups import placing
 from twinlog.visible import and_more
 
 
 def to_save(flow: FlowSettings, topics: Collection[str], there: frozenset[str]) -> Iterator[Need]:
     """Yield what `twinlog failback --save` needs on the target, which has the topics `there`.  Pure."""
     wanted = needs(flow, Names((), (), there), transactional_prefix(flow.name))
-    yield from (it for it in wanted if it.required)
+    yield from (need for need in wanted if need.required)
     yield from tail_needs(flow, topics, there)
 
 
@@ -50,7 +50,7 @@ def to_go_home(
 
     `denied` are the ACLs that the failover has made there.
     """
-    target, shut = back.target.alias, {it.topic for it in denied}
+    target, shut = back.target.alias, {write.topic for write in denied}
     names = Names(tuple(copies), tuple(groups), there)
     for need in needs(placing(back), names, transactional_prefix(back.name)):
         seat = need.cluster == target and need.resource.kind is Kind.GROUP
@@ -66,7 +66,7 @@ def to_go_home(
 
 
 def _without_write(need: Need) -> Need:
-    return replace(need, operations=tuple(it for it in need.operations if it != "WRITE"))
+    return replace(need, operations=tuple(operation for operation in need.operations if operation != "WRITE"))
 
 
 def require_to_save(flow: FlowSettings, clusters: Clusters, topics: Collection[str]) -> None:
@@ -78,25 +78,25 @@ def require_to_save(flow: FlowSettings, clusters: Clusters, topics: Collection[s
 def require_to_go_home(back: Way, copies: Collection[str], denied: Collection[DeniedWrite]) -> None:
     """Raise ClusterRefused `unauthorised` if a right is missing to bring these copies, and all groups, home."""
     flow, clusters = back.flow, back.clusters
-    groups = sorted(it.group for it in clusters.source.groups() if flow.follows_group(it.group))
+    groups = sorted(group.group for group in clusters.source.groups() if flow.follows_group(group.group))
     there = frozenset(clusters.target.topic_names())
     _require(flow, clusters, to_go_home(flow, copies, groups, there, denied), "the way home")
 
 
 def _require(flow: FlowSettings, clusters: Clusters, needs: Iterable[Need], what: str) -> None:
     wanted = list(needs)
-    asked = {it.cluster for it in wanted}
+    asked = {need.cluster for need in wanted}
     rights: dict[tuple[str, Resource], Rights] = {}
     for cluster in (clusters.source, clusters.target):
         if cluster.alias in asked:
             rights |= cluster.rights(wanted)
-    lacking = [it for it in judge(wanted, rights) if it.missing]
+    lacking = [finding for finding in judge(wanted, rights) if finding.missing]
     if lacking:
         raise _refusal(flow, lacking, what)
 
 
 def _refusal(flow: FlowSettings, lacking: list[Finding], what: str) -> ClusterRefused:
-    by_alias = {it.alias: it for it in (flow.source, flow.target)}
+    by_alias = {settings.alias: settings for settings in (flow.source, flow.target)}
     first = lacking[0].need
     name = f"{first.resource.kind.value} {first.resource.name}".strip()
     return ClusterRefused(

@@ -59,7 +59,7 @@ def left_copies(snapshot: FlowSnapshot) -> Iterator[LeftCopy]:
     flow, ledger, target = snapshot.flow, snapshot.ledger, snapshot.clusters.target
     if flow.homes is not None:
         return
-    seen = {it.topic for it in snapshot.discovery.topics}
+    seen = {discovered_topic.topic for discovered_topic in snapshot.discovery.topics}
     left = {
         topic: life
         for topic, life in ledger.incarnations.items()
@@ -90,8 +90,8 @@ def known_to_be_gone(snapshot: FlowSnapshot) -> frozenset[str]:
     """
     failover = snapshot.ledger.present_failover
     began_ms = failover.started_ms if failover is not None else 0
-    seen = {it.topic for it in snapshot.ledger.deleted.values() if it.first_seen_ms < began_ms}
-    gone = {it.topic for it in snapshot.discovery.problems if it.code is ProblemCode.DELETED}
+    seen = {topic.topic for topic in snapshot.ledger.deleted.values() if topic.first_seen_ms < began_ms}
+    gone = {problem.topic for problem in snapshot.discovery.problems if problem.code is ProblemCode.DELETED}
     copies = {snapshot.ledger.incarnations[topic].remote_topic: topic for topic in gone}
     from_both = {copies[name] for name in snapshot.clusters.target.describe_topics(copies).absent}
     return frozenset(
@@ -151,21 +151,23 @@ class Divergence:
     @property
     def only_on_source(self) -> int:
         """Count the records that were never copied."""
-        return sum(it.at_risk_records for topic in self.topics for it in topic.partitions)
+        return sum(partition.at_risk_records for topic in self.topics for partition in topic.partitions)
 
     @property
     def only_on_target(self) -> int:
         """Count the records of the target that the source does not have."""
-        return sum(it.only_on_target_records or 0 for topic in self.topics for it in topic.partitions)
+        return sum(
+            partition.only_on_target_records or 0 for topic in self.topics for partition in topic.partitions
+        )
 
     @property
     def strayed(self) -> int:
         """Count those of them that no flow brings home."""
         return sum(
-            it.only_on_target_records or 0
+            partition.only_on_target_records or 0
             for topic in self.topics
             if not topic.comes_home
-            for it in topic.partitions
+            for partition in topic.partitions
         )
 
     @property
@@ -184,16 +186,20 @@ def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSet
     discovery = snapshot.discovery
     others = read_other_writers(flow, clusters, discovery)
     look = _Look(snapshot, others, reverse, read)
-    beats = own_heartbeats(flow, clusters.source, [it.topic for it in discovery.topics])
-    topics = [look.topic(it) for it in discovery.topics if not it.blocked and it.topic not in beats]
+    beats = own_heartbeats(flow, clusters.source, [topic.topic for topic in discovery.topics])
+    topics = [
+        look.topic(topic) for topic in discovery.topics if not topic.blocked and topic.topic not in beats
+    ]
     topics += [
-        look.left(it) for it in left_copies(snapshot) if reverse is None or not brings_home(reverse, it.life)
+        look.left(copy)
+        for copy in left_copies(snapshot)
+        if reverse is None or not brings_home(reverse, copy.life)
     ]
     return Divergence(
         tuple(topics),
         tuple(look.tails),
         tuple(look.strays),
-        {it.topic: it.partition_count for it in discovery.topics},
+        {topic.topic: topic.partition_count for topic in discovery.topics},
         tuple(look.unseen),
         tuple(look.notes),
     )
@@ -202,9 +208,9 @@ def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSet
 def _unseen(snapshot: FlowSnapshot) -> tuple[str, ...]:
     discovery, gone = snapshot.discovery, known_to_be_gone(snapshot)
     problems = (
-        f"{it.message}; to leave it out, add it to {discovery.flow}.topics.exclude"
-        for it in discovery.problems
-        if it.blocking or (it.code is ProblemCode.DELETED and it.topic not in gone)
+        f"{problem.message}; to leave it out, add it to {discovery.flow}.topics.exclude"
+        for problem in discovery.problems
+        if problem.blocking or (problem.code is ProblemCode.DELETED and problem.topic not in gone)
     )
     unread = (
         f"{topic.topic}-{number} does not tell its offsets"
@@ -242,7 +248,9 @@ class _Look:
     def topic(self, topic: DiscoveredTopic) -> TopicDivergence:
         """Compare one topic."""
         comes_home = self._reverse is not None and brings_home(self._reverse, topic)
-        rows = tuple(self._partition(topic, it, comes_home=comes_home) for it in topic.partitions)
+        rows = tuple(
+            self._partition(topic, partition, comes_home=comes_home) for partition in topic.partitions
+        )
         return TopicDivergence(topic.topic, topic.remote_topic, comes_home, rows)
 
     def left(self, it: LeftCopy) -> TopicDivergence:

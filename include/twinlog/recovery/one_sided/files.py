@@ -73,7 +73,7 @@ def _fill(draft: Path, stretch: Stretch, records: Iterator[RawRecord]) -> int:
     private = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(private, "wb") as file, pq.ParquetWriter(file, schema) as out:
         while rows := list(islice(records, ROWS)):
-            out.write_table(pa.Table.from_pylist([_row(stretch, it) for it in rows], schema))
+            out.write_table(pa.Table.from_pylist([_row(stretch, row) for row in rows], schema))
             count += len(rows)
     return count
 

@@ -87,4 +87,4 @@ def _records(reader: PartitionReader, stretch: Stretch, start: int) -> Iterator[
             yield item
             continue
         for batch in item.where(stretch.foreign(item)).batches():
-            yield from (it for it in records_of(*batch) if start <= it.offset < stretch.end)
+            yield from (record for record in records_of(*batch) if start <= record.offset < stretch.end)

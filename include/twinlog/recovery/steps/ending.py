@@ -42,15 +42,15 @@ def ask_gate(world: World) -> Outcome:
     kept = keep(world.flow, world.clusters.target, answer, tools.seal)
     result = answer.result
     yes = listed([
-        f"{check.name}{f' of {it.subject}' if it.subject else ''} up to {it.up_to if it.up_to is not None else 'any'},"
-        f" by {it.by} ({it.known_by}): {it.reason}"
+        f"{check.name}{f' of {by.subject}' if by.subject else ''} up to {by.up_to if by.up_to is not None else 'any'},"
+        f" by {by.by} ({by.known_by}): {by.reason}"
         for check in result.checks
-        for it in check.waived
+        for by in check.waived
     ])
     waived = f"; accepted: {yes}" if yes else ""
     if result.ready:
         return done(f"ready{waived}; {kept.evidence}")
-    first = next((it for it in result.checks if it.blocks), None)
+    first = next((check for check in result.checks if check.blocks), None)
     why = f": {first.message}" if first is not None else ""
     way = to_accept(world.flow.name, result.amounts, kept.seen)
     return failed(f"not ready, {listed(result.blocking)}{why}{waived}; {kept.evidence}{way}", refused=True)
@@ -67,11 +67,11 @@ def look_gate(world: World, mended: Collection[str] = ()) -> Outcome:
         return planned("")
     if world.mode is Mode.PLANNED:
         known = known_to_forbid(flow, clusters, world.found.observed)
-        found = tuple(it for it in known if it.name not in mended)
+        found = tuple(check for check in known if check.name not in mended)
         why = f"says no already, before producers are stopped: {told(found)}"
     else:
         result = ask.run(flow, clusters, GateRequest(world.mode), seen=world.found.observed).result
-        found = tuple(it for it in result.checks if it.blocks)
+        found = tuple(check for check in result.checks if check.blocks)
         answers = "source-silent" in result.blocking
         why = f"{flow.source.alias} answers (use mode planned)" if answers else told(found)
         why = f"would say no: {why}"
@@ -98,7 +98,7 @@ def approve(world: World) -> Outcome:
     run = world.noted
     if run is not None:
         cost += run.changed_mode
-    groups = len({it.group for it in found.groups})
+    groups = len({group.group for group in found.groups})
     placed = f", {groups:,} groups are placed" if groups else ""
     question = f"{flow.name}: promote {flow.target.alias}? {cost}{placed}"
     return answered(replace(world, found=found), question, cost, "nothing is promoted")
@@ -123,7 +123,7 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     yes, lost = answer is Answer.YES, at_risk(found.topics).least
     if yes:
         require_approver(world.flow, by)
-    others = tuple(it for it in before.yes_of if it != by) if yes and before is not None else ()
+    others = tuple(ye for ye in before.yes_of if ye != by) if yes and before is not None else ()
     found = replace(found, answered=Answered(by, actor.known_by, yes, cost, lost, actor.driver, others))
     if not yes:
         return learned(failed(f"no: {stays}; run it again, or `{abort}`", refused=True), found)

@@ -37,24 +37,29 @@ def known_to_forbid(
     """
     answer = ask.run(flow, clusters, GateRequest(Mode.PLANNED, still_writing=True), seen=seen)
     problems = answer.facts.problems
-    stuck = {it.topic for it in problems if it.code is ProblemCode.LEFT_BEHIND}
+    stuck = {problem.topic for problem in problems if problem.code is ProblemCode.LEFT_BEHIND}
     # A topic that the source hides may be hidden by a denial: fencing waits until it can be watched.
     stuck |= {
-        it.topic for it in waiting_for_a_person(flow, problems) if it.code is not ProblemCode.SOURCE_REFUSED
+        problem.topic
+        for problem in waiting_for_a_person(flow, problems)
+        if problem.code is not ProblemCode.SOURCE_REFUSED
     }
     return tuple(
-        it
-        for it in answer.result.checks
-        if it.blocks
-        and (it.name in NO_STEP_MENDS or (it.name == "nothing-blocked" and stuck.intersection(it.subjects)))
+        check
+        for check in answer.result.checks
+        if check.blocks
+        and (
+            check.name in NO_STEP_MENDS
+            or (check.name == "nothing-blocked" and stuck.intersection(check.subjects))
+        )
     )
 
 
 def amounts_of(checks: Iterable[GateCheck]) -> tuple[Amount, ...]:
     """Return what stands against each subject, for a person to accept.  Pure."""
-    return tuple(it for check in checks for it in check.short)
+    return tuple(amount for check in checks for amount in check.short)
 
 
 def told(checks: Sequence[GateCheck]) -> str:
     """Name checks that forbid a failover, and say why; "" if none does.  Pure."""
-    return f"{listed([it.name for it in checks])}: {checks[0].message}" if checks else ""
+    return f"{listed([check.name for check in checks])}: {checks[0].message}" if checks else ""

@@ -79,7 +79,11 @@ def loss_of(snapshot: FlowSnapshot, facts: FlowFacts) -> Loss:
     newest = read_newest(target, _copied_ends(facts), facts.copies) if report is not None else {}
     until_ms = last_moment(at_ms, newest, facts.at_ms) if at_ms is not None else None
     silent = seconds_since(until_ms, facts.at_ms)
-    unread = {it.topic: it.unseen for it in facts.topics if it.unseen and not it.heartbeats}
+    unread = {
+        topic_facts.topic: topic_facts.unseen
+        for topic_facts in facts.topics
+        if topic_facts.unseen and not topic_facts.heartbeats
+    }
 
     def estimated_for(part: PartitionAtRisk, topic: TopicAtRisk) -> PartitionAtRisk:
         if until_ms is None or silent is None:
@@ -88,9 +92,9 @@ def loss_of(snapshot: FlowSnapshot, facts: FlowFacts) -> Loss:
         return replace(part, estimated_records=part.known + round(rate * silent))
 
     topics = tuple(
-        replace(it, partitions=tuple(estimated_for(part, it) for part in it.partitions))
-        for it in partitions_at_risk(facts)
-        if it.partitions
+        replace(partition, partitions=tuple(estimated_for(part, partition) for part in partition.partitions))
+        for partition in partitions_at_risk(facts)
+        if partition.partitions
     )
     written = (estimated(topics) or 0) > at_risk(topics).least
     return Loss(
@@ -122,7 +126,9 @@ def read_newest(
     }
     found = target.read_records(starts, RECORDS) if starts else {}
     return {
-        at: Newest([it for it in records if it.offset < ends[at]], starts[at] == logs[at].log_start)
+        at: Newest(
+            [record for record in records if record.offset < ends[at]], starts[at] == logs[at].log_start
+        )
         for at, records in found.items()
     }
 
@@ -153,8 +159,8 @@ def last_moment(at_ms: int, newest: Mapping[TopicPartition, Newest], now_ms: int
 
     A flow that follows copies on between its reports.  Times to come are no times of the source.
     """
-    times = (it.timestamp for each in newest.values() for it in each.records)
-    return max([at_ms, *(it for it in times if it <= now_ms)])
+    times = (record.timestamp for each in newest.values() for record in each.records)
+    return max([at_ms, *(time for time in times if time <= now_ms)])
 
 
 def rate_before(newest: Newest, at_ms: int) -> float:
@@ -162,10 +168,10 @@ def rate_before(newest: Newest, at_ms: int) -> float:
 
     If the records that were read do not go back so far, the time counts in which they came.
     """
-    times = [it.timestamp for it in newest.records if at_ms - RATE_MS < it.timestamp <= at_ms]
+    times = [record.timestamp for record in newest.records if at_ms - RATE_MS < record.timestamp <= at_ms]
     if not times:
         return 0.0
-    all_of_it = newest.whole or any(it.timestamp <= at_ms - RATE_MS for it in newest.records)
+    all_of_it = newest.whole or any(record.timestamp <= at_ms - RATE_MS for record in newest.records)
     span_ms = RATE_MS if all_of_it else max(1, at_ms - min(times))
     return len(times) * 1000 / span_ms
 

@@ -14,7 +14,6 @@ from twinlog.audit import audit
 from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditedDifference
 from twinlog.audit.verdict import AuditVerdict
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
@@ -25,17 +24,16 @@ from twinlog.gate.accepting import command, to_accept
 from twinlog.gate.ask import see
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.groups import checkpoints
-from twinlog.groups.report import CheckpointsResult, GroupPartitionRow, SyncReason
+from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import to_json
-from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
-from twinlog.offset_sync import emit
 from twinlog.procedure import Outcome, Step, StepName, done, failed, planned, waiting
 from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.forbidden import amounts_of, known_to_forbid, told
+from twinlog.recovery.steps.groups import misplaced, placing
 from twinlog.recovery.steps.source_writers import (
     clear_up,
     denied_to_everybody,
@@ -47,15 +45,13 @@ from twinlog.recovery.steps.source_writers import (
 from twinlog.recovery.steps.world import Found, Learned, World, learned
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
-from twinlog.visible import and_more, listed
+from twinlog.visible import listed
 
 AUDIT_EQUAL = "audit-equal"
 """The check of the differences that an audit found."""
 
 PASSES = 10
 """The most copies that a drain makes: with the producers stopped, the second finds nothing, or something is wrong."""
-
-LOOK_SECONDS = 1.0
 
 
 def fence_producers(world: World, *others: World) -> Outcome:
@@ -148,7 +144,7 @@ def _reverse(world: World) -> World | None:
     if way is None or way.clusters.target.describe_topics([way.flow.ledger_topic]).refused:
         return None
     topics = FlowSnapshot(world.flow, world.clusters).discovery.topics
-    if not any(it.remote_topic == it.topic for it in topics):
+    if not any(topic.remote_topic == topic.topic for topic in topics):
         return None
     return replace(world, flow=replace(way.flow, recovery_run=world.run), clusters=way.clusters)
 
@@ -173,7 +169,9 @@ def copy_all(world: World) -> tuple[CopyResult | None, str]:
             snapshot = sync_topics.as_left(snapshot, synced)
             planned = ranges.run(flow, clusters, snapshot=snapshot)
             if not planned.ranges and not planned.unended:
-                return None, next((f"{it.topic}: {it.message}" for it in planned.stopped), "")
+                return None, next(
+                    (f"{partition.topic}: {partition.message}" for partition in planned.stopped), ""
+                )
             copied = copy.run(flow, clusters, world.tools.copies(), run_id=run_id, snapshot=snapshot)
         except FencedError:
             world.journal.move(
@@ -192,83 +190,17 @@ def still_mine(world: World, ledger: Ledger) -> None:
 
 
 def _failures(copied: CopyResult) -> Iterator[str]:
-    yield from (f"{it.topic}: {it.message}; {it.hint}" for it in copied.problems)
-    yield from (f"{it.topic}-{it.partition}: {it.message}" for it in copied.stopped)
-    yield from (f"{it.topic}-{it.partition}: {it.error}" for it in copied.partitions if it.error)
+    yield from (f"{problem.topic}: {problem.message}; {problem.hint}" for problem in copied.problems)
+    yield from (
+        f"{partition.topic}-{partition.partition}: {partition.message}" for partition in copied.stopped
+    )
+    yield from (
+        f"{partition.topic}-{partition.partition}: {partition.error}"
+        for partition in copied.partitions
+        if partition.error
+    )
     if copied.error:
         yield copied.error
-
-
-def place_groups(world: World) -> Outcome:
-    """Pass on the positions of all groups, once those with members on the source have read to its end there."""
-    flow = placing(world.flow)
-    deadline = time.monotonic() + flow.failover.wait_seconds
-    emit.run(flow, world.clusters)
-    while True:
-        result = checkpoints.run(flow, world.clusters)
-        found = replace(world.found, groups=placed(result.rows))
-        reading = still_reading(world, result.rows)
-        if not reading and not misplaced(result.rows):
-            break
-        if time.monotonic() >= deadline:
-            return learned(waiting(_why_not_placed(flow, reading, misplaced(result.rows))), found)
-        world.tools.sleep(LOOK_SECONDS)
-    texts = [_placed_text(result), result.untold, skips(found.groups)]
-    return learned(done("; ".join(filter(None, texts))), found)
-
-
-def placing(flow: FlowSettings) -> FlowSettings:
-    """Return the flow with group sync on: a failover places every group, also if cycles leave them alone."""
-    return replace(flow, sync_group_offsets=True)
-
-
-def misplaced(rows: Sequence[GroupPartitionRow]) -> tuple[GroupPartitionRow, ...]:
-    """Return the positions that are not where the group would go on: wrong, active there, or not exact.  Pure."""
-    return tuple(it for it in rows if it.misplaced)
-
-
-def still_reading(world: World, rows: Sequence[GroupPartitionRow]) -> tuple[str, ...]:
-    """Return the groups that have members on the source, and unread records there: their positions will move."""
-    active = {it.group for it in world.clusters.source.groups() if it.state.active}
-    at = {
-        (it.group, TopicPartition(it.topic, it.partition)): it.upstream_offset
-        for it in rows
-        if it.group in active
-    }
-    found: list[str] = []
-    for group in sorted({group for group, _ in at}):
-        starts = {place: offset for (name, place), offset in at.items() if name == group}
-        unread = world.clusters.source.read_records(starts, 1)
-        if any(unread.get(place) for place in starts):
-            found.append(group)
-    return tuple(found)
-
-
-def _why_not_placed(flow: FlowSettings, reading: Sequence[str], rows: Sequence[GroupPartitionRow]) -> str:
-    if reading:
-        return (
-            f"still reading on {flow.source.alias}: {listed(reading)}; let them read to the end, or stop them, and run"
-            " it again"
-        )
-    first = rows[0]
-    more = and_more(len(rows), form=" (and {} positions more)")
-    return (
-        f"group {first.group} on {first.remote_topic}-{first.partition} is not in its place: {first.text}{more};"
-        f" stop it on {flow.target.alias} if it runs there, and run it again"
-    )
-
-
-def _placed_text(result: CheckpointsResult) -> str:
-    again = [it.expected_duplicates for it in result.rows]
-    total = sum(it for it in again if it is not None)
-    unknown = ", some unknown" if None in again else ""
-    exact = sum(it.exact for it in result.rows)
-    without = sum(not it.refused for it in result.uncovered)
-    others = f"; {without} groups have no offsets to place" if without else ""
-    return (
-        f"{result.groups:,} groups, {len(result.rows):,} positions, {exact:,} of them exact;"
-        f" {total:,} records would be read again{unknown}{others}"
-    )
 
 
 def prove_tail(world: World, *, again: bool = False) -> Outcome:
@@ -280,21 +212,27 @@ def prove_tail(world: World, *, again: bool = False) -> Outcome:
     """
     everything = AuditRequest(behind=True)
     result = audit.run(world.flow, world.clusters, world.tools.audits(), everything)
-    if again and (unequal := frozenset(it.topic for it in result.differences)):
+    if again and (unequal := frozenset(difference.topic for difference in result.differences)):
         request = AuditRequest(AuditMode.FULL, topics=unequal, behind=True)
         audit.run(world.flow, world.clusters, world.tools.audits(), request)
         result = audit.run(world.flow, world.clusters, world.tools.audits(), everything)
     if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
-    told = [_named(it) for it in result.differences] + [it.message for it in result.problems]
+    told = [_named(difference) for difference in result.differences] + [
+        problem.message for problem in result.problems
+    ]
     first = next(iter(told), result.verdict.value)
-    short = [Offence(it.topic, it.partition, it.differences) for it in result.partitions if it.differences]
+    short = [
+        Offence(partition.topic, partition.partition, partition.differences)
+        for partition in result.partitions
+        if partition.differences
+    ]
     ledger = world.ledger
     found = covering(ledger.accepted, AUDIT_EQUAL, short, clock.now_ms())
     if result.differences and not result.problems and found:
-        who = listed(sorted({it.by for it in found}))
+        who = listed(sorted({accepted.by for accepted in found}))
         return done(f"{result.difference_count:,} differences, accepted by {who}: {first}")
-    ways = [command(world.flow.name, it) for it in amounts(AUDIT_EQUAL, short)]
+    ways = [command(world.flow.name, amount) for amount in amounts(AUDIT_EQUAL, short)]
     return failed(
         f"the copy is not proved equal: {first}; see `twinlog audit`"
         + (f"; or take the responsibility: {'; '.join(ways)}" if ways and not result.problems else ""),
@@ -305,14 +243,17 @@ def prove_tail(world: World, *, again: bool = False) -> Outcome:
 def answering(*worlds: World) -> tuple[Accepted, ...]:
     """Return who answers for differences, and for how many, so that nobody can say that nothing is lost."""
     return tuple(
-        it for world in worlds for it in counting(world.ledger.accepted, AUDIT_EQUAL, clock.now_ms())
+        accepted
+        for world in worlds
+        for accepted in counting(world.ledger.accepted, AUDIT_EQUAL, clock.now_ms())
     )
 
 
 def told_lost(*worlds: World) -> str:
     """Say what is lost if everything was drained and audited: nothing, or what was accepted, when and by whom."""
     besides = listed([
-        f"{it.told}, accepted by {it.by} at {clock.iso(it.at_ms)}" for it in answering(*worlds)
+        f"{accepted.told}, accepted by {accepted.by} at {clock.iso(accepted.at_ms)}"
+        for accepted in answering(*worlds)
     ])
     return f"nothing is lost besides this: {besides}" if besides else "nothing is lost"
 
@@ -360,13 +301,15 @@ def _moved(world: World) -> str:
 
 def _group_moved(world: World, rows: Sequence[GroupPartitionRow]) -> str:
     """Say which group is not any more where it was placed, or skips more than a person was told; "" if none.  Pure."""
-    if moved := [it for it in rows if it.reason is SyncReason.WRITTEN]:
+    if moved := [row for row in rows if row.reason is SyncReason.WRITTEN]:
         return f"group {moved[0].group} moved on {moved[0].topic}-{moved[0].partition} since"
     if wrong := misplaced(rows):
         return f"group {wrong[0].group} is not in its place any more: {wrong[0].text}"
-    told = {(it.group, it.topic, it.partition): it.skipped or 0 for it in world.found.groups}
+    told = {(group.group, group.topic, group.partition): group.skipped or 0 for group in world.found.groups}
     more = skips(
-        it for it in placed(rows) if (it.skipped or 0) > told.get((it.group, it.topic, it.partition), 0)
+        group
+        for group in placed(rows)
+        if (group.skipped or 0) > told.get((group.group, group.topic, group.partition), 0)
     )
     return f"{more}, more than before" if more else ""
 
@@ -384,7 +327,7 @@ def look_fence(world: World, copied: str = "") -> Outcome:
         most = "least" if at_risk(found.topics).doubt else "most"
         copied = f"at {most} {ranges.run(flow, clusters, snapshot=snapshot).records:,} records"
     denials = plan_denials(flow, clusters.source)
-    unnamed = sum(it.keeps_rest for it in denials.new)
+    unnamed = sum(write.keeps_rest for write in denials.new)
     not_named = (
         f" ({unnamed:,} of them that no ACL is about: only if everybody may use these)" if unnamed else ""
     )
@@ -395,18 +338,6 @@ def look_fence(world: World, copied: str = "") -> Outcome:
     )
     text = f"would copy {copied}, then {denied}, and watch for {flow.gate.fence_seconds} s"
     return learned(planned(text), found)
-
-
-def look_groups(world: World) -> Outcome:
-    """Say where groups would go on."""
-    seen = world.found.observed or see(FlowSnapshot(world.flow, world.clusters))
-    found = checkpoints.preview(placing(world.flow), seen.groups)
-    groups, wrong = placed(found.rows), misplaced(found.rows)
-    text = f"{len({it.group for it in found.rows}):,} groups, {len(found.rows):,} positions"
-    if wrong:
-        text += f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}"
-    text = "; ".join(filter(None, [text, found.untold, skips(groups)]))
-    return learned(planned(text), replace(world.found, groups=groups))
 
 
 FENCE: Step[World] = Step(
@@ -427,14 +358,6 @@ DRAIN: Step[World] = Step(
     "a partition that cannot be copied is named, with what to do",
     drain_both,
     lambda world: at_risk(world.found.topics).told(f"are not on {world.flow.target.alias} now"),
-)
-GROUPS: Step[World] = Step(
-    StepName.GROUPS,
-    "writes offset syncs and checkpoints, and commits the position of every group on the target",
-    "every group exactly placed",
-    "a group is active on the target, or still reads on the source: stop it and run it again",
-    place_groups,
-    look_groups,
 )
 AUDIT: Step[World] = Step(
     StepName.AUDIT,

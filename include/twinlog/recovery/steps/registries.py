@@ -59,7 +59,7 @@ def come_home(there: World, back: World) -> Outcome:
 
     Both at once, before the reverse flow follows: else it would take the source's subjects for copies.
     """
-    flows = [it for it in (there.flow, back.flow) if it.metadata.schemas.copied]
+    flows = [flow for flow in (there.flow, back.flow) if flow.metadata.schemas.copied]
     if not flows:
         return skipped(f"neither {there.flow.told} nor {back.flow.told} copies subjects of a schema registry")
     if back.flow in flows:
@@ -85,7 +85,7 @@ def _undo(world: World, run: RecoveryRun) -> list[str]:
         return [
             f"subjects are READWRITE on the wrong side: {error.message}; docs/schema-registry.md says how to set them"
         ]
-    return [f"{it.subject}: {it.message}" for it in plan.conflicts]
+    return [f"{conflict.subject}: {conflict.message}" for conflict in plan.conflicts]
 
 
 SCHEMAS: Step[World] = Step(

@@ -59,7 +59,9 @@ def _lift_denials(world: World) -> tuple[str, str]:
 def _planned(world: World) -> Outcome:
     flow = with_profile(world.flow, Profile.PROMOTED)
     plan = sync.make_plan(flow, world.clusters)
-    text, missing = _apply(flow, world, plan, [f"{it.name}: {it.message}" for it in plan.refused], "")
+    text, missing = _apply(
+        flow, world, plan, [f"{refusal.name}: {refusal.message}" for refusal in plan.refused], ""
+    )
     if missing:
         return failed(f"{text}; make it by hand, or mend what forbids it, and run it again")
     return done(text)
@@ -69,7 +71,7 @@ def _as_kept(world: World) -> Outcome:
     """Apply the plan that a cycle has kept; a flow that only brings home has none: its target keeps its own rights."""
     flow, target = with_profile(world.flow, Profile.PROMOTED), world.clusters.target
     ledger = world.ledger
-    topics = {it.remote_topic for it in ledger.incarnations.values()}
+    topics = {incarnation.remote_topic for incarnation in ledger.incarnations.values()}
     shut, notes = "", list[str]()
     if names := denied_to_everybody(target, topics):
         shut = (
@@ -105,12 +107,12 @@ def own_rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
         return [
             f"rights on {flow.target.alias} are as the failover left them: {error.message}; metadata apply"
         ]
-    return [f"{it.name}: {it.message}" for it in refused]
+    return [f"{refusal.name}: {refusal.message}" for refusal in refused]
 
 
 def _undo(world: World, run: RecoveryRun) -> list[str]:
     """Give the target's own rights back, unless the flow stays suspended and no right was given before the approval."""
-    approved = any(it.step == StepName.APPROVE and it.state is StepState.DONE for it in run.journal)
+    approved = any(entry.step == StepName.APPROVE and entry.state is StepState.DONE for entry in run.journal)
     if why_suspended(world.ledger) and not approved:
         return []
     return own_rights(world.flow, world.clusters)
@@ -121,7 +123,7 @@ def _apply(
 ) -> tuple[str, bool]:
     """Apply a plan of the promoted `flow`; say what was done, and whether something is missing."""
     result = sync.apply(flow, replace(plan, refused=()), world.clusters.target)
-    missing += [f"{it.name}: {it.message}" for it in result.refused]
+    missing += [f"{refusal.name}: {refusal.message}" for refusal in result.refused]
     notes = f"; {'; '.join(result.notes)}" if result.notes else ""
     text = f"{len(result.applied):,} changes made{age}{notes}"
     if not missing:

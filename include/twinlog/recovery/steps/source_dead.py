@@ -54,7 +54,9 @@ def place_from_checkpoints(world: World) -> Outcome:
     ledger = world.ledger
     placings = read_placings(flow, target, ledger)
     found = replace(world.found, groups=shown(placings))
-    if blocked := unanswered(GROUP_COVERED, [it for it in placings if it.trouble], ledger.accepted):
+    if blocked := unanswered(
+        GROUP_COVERED, [placing for placing in placings if placing.trouble], ledger.accepted
+    ):
         first = blocked[0]
         more = and_more(len(blocked), form=" (and {} positions more)")
         why = (
@@ -62,7 +64,9 @@ def place_from_checkpoints(world: World) -> Outcome:
             f"{more}; see to it and run it again, or accept it: {_command(flow, 'group-covered', first, blocked)}"
         )
         return learned(waiting(why), found)
-    if further := unanswered(GROUP_NOT_AHEAD, [it for it in placings if _skipped(it)], ledger.accepted):
+    if further := unanswered(
+        GROUP_NOT_AHEAD, [placing for placing in placings if _skipped(placing)], ledger.accepted
+    ):
         why = (
             f"{skips(shown(further))}, and nobody has accepted so many; reset the group, or accept it:"
             f" {_command(flow, 'group-not-ahead', further[0], further)}"
@@ -71,11 +75,13 @@ def place_from_checkpoints(world: World) -> Outcome:
     changes = changes_of(placings)
     if (refused := commit(target, changes)) is not None:
         return learned(refused, found)
-    groups = {it.key.group for it in placings}
-    left = sorted({it.key.group for it in placings if it.trouble})
+    groups = {placing.key.group for placing in placings}
+    left = sorted({placing.key.group for placing in placings if placing.trouble})
     unplaced = f"; left where they are, as was accepted: {listed(left)}" if left else ""
-    written = sum(len(it) for it in changes.values())
-    inexact = sum(not (it.row.exact and not it.row.ahead) and not it.gone for it in placings)
+    written = sum(len(change) for change in changes.values())
+    inexact = sum(
+        not (placing.row.exact and not placing.row.ahead) and not placing.gone for placing in placings
+    )
     about = f"; {inexact:,} are not exact" if inexact else ""
     text = (
         f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
@@ -86,10 +92,10 @@ def place_from_checkpoints(world: World) -> Outcome:
 
 def without_place(placings: Sequence[Decided]) -> str:
     """Say which copies are gone, so that groups have no place there; "" if there are none.  Pure."""
-    gone = sorted({it.key.topic for it in placings if it.gone})
+    gone = sorted({placing.key.topic for placing in placings if placing.gone})
     if not gone:
         return ""
-    count = sum(it.gone for it in placings)
+    count = sum(placing.gone for placing in placings)
     return f"; {count:,} have no place: {listed(gone)}, which nothing is copied into any more, is gone"
 
 
@@ -109,13 +115,13 @@ def read_placings(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> 
 
 def shown(placings: Sequence[Decided]) -> tuple[PlacedGroup, ...]:
     """Return the positions as the report has them.  Pure."""
-    return placed(it.row for it in placings)
+    return placed(placing.row for placing in placings)
 
 
 def unanswered(check: str, placings: Sequence[Decided], accepted: Sequence[Accepted]) -> tuple[Decided, ...]:
     """Return those positions that fail a check by more than anybody has accepted."""
-    left = frozenset(uncovered(accepted, check, [_offence(it) for it in placings], clock.now_ms()))
-    return tuple(it for it in placings if _offence(it) in left)
+    left = frozenset(uncovered(accepted, check, [_offence(placing) for placing in placings], clock.now_ms()))
+    return tuple(placing for placing in placings if _offence(placing) in left)
 
 
 def _skipped(it: Decided) -> int:
@@ -129,7 +135,7 @@ def _offence(it: Decided) -> Offence:
 
 def _command(flow: FlowSettings, check: str, first: Decided, placings: Sequence[Decided]) -> str:
     """Return the command that accepts what stands against the group of the first."""
-    of_group = [_offence(it) for it in placings if it.key.group == first.key.group]
+    of_group = [_offence(placing) for placing in placings if placing.key.group == first.key.group]
     return command(flow.name, amounts(check, of_group)[0])
 
 
@@ -138,10 +144,12 @@ def _look_groups(world: World) -> Outcome:
     found = world.found if world.found.observed is not None else recalled(world)
     assert found.observed is not None
     placings = found.observed.recalled
-    blocked = next((f"group {it.key.group}: {it.trouble}" for it in placings if it.trouble), "")
+    blocked = next(
+        (f"group {placing.key.group}: {placing.trouble}" for placing in placings if placing.trouble), ""
+    )
     text = (
-        f"{len({it.key.group for it in placings}):,} groups, {len(placings):,} positions,"
-        f" {sum(it.writes for it in placings):,} to be written"
+        f"{len({placing.key.group for placing in placings}):,} groups, {len(placings):,} positions,"
+        f" {sum(placing.writes for placing in placings):,} to be written"
     )
     text = "; ".join(filter(None, [text, blocked])) + without_place(placings)
     text = "; ".join(filter(None, [text, skips(shown(placings))]))

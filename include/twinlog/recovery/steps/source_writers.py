@@ -53,19 +53,19 @@ def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
     except ClusterRefused as error:
         return Denials((), error.message)
     wanted = (
-        DeniedWrite(name, EVERYBODY, "*", keeps_rest=not any(it.is_about(name) for it in known))
+        DeniedWrite(name, EVERYBODY, "*", keeps_rest=not any(binding.is_about(name) for binding in known))
         for name in names
     )
-    return Denials(tuple(it for it in wanted if denial(it) not in known))
+    return Denials(tuple(denied for denied in wanted if denial(denied) not in known))
 
 
 def sparing_readers(source: Cluster, denials: Denials) -> Denials:
     """Leave out topics that no ACL is about, unless the source lets everybody use those."""
-    unnamed = [it.topic for it in denials.new if it.keeps_rest]
+    unnamed = [denied.topic for denied in denials.new if denied.keeps_rest]
     if not unnamed or not (why := _why_not_everybody(source)):
         return denials
     return Denials(
-        tuple(it for it in denials.new if not it.keeps_rest),
+        tuple(denied for denied in denials.new if not denied.keeps_rest),
         f"{why}, so WRITE alone cannot be denied on topics that no ACL is about: {listed(unnamed)}; stop their"
         f" producers, or give the topics an ACL, such as kafka-acls --add --allow-principal '{EVERYBODY}'"
         f" --operation All --topic {unnamed[0]}, and run it again",
@@ -143,7 +143,7 @@ def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     if first := rest_kept(wanted):
         refused |= source.create_acls(first).refused
     refused |= source.create_acls([
-        denial(it) for it in wanted if not refused.keys() & rest_kept([it])
+        denial(write) for write in wanted if not refused.keys() & rest_kept([write])
     ]).refused
     return _first_refusal(refused.values())
 
@@ -151,8 +151,8 @@ def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
 def remove_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:
     """Remove the ACLs; return what the source refused, "" if it refused nothing."""
     wanted = list(denied)
-    refused = dict(source.delete_acls([denial(it) for it in wanted]).refused)
-    if last := rest_kept(it for it in wanted if denial(it) not in refused):
+    refused = dict(source.delete_acls([denial(write) for write in wanted]).refused)
+    if last := rest_kept(write for write in wanted if denial(write) not in refused):
         refused |= source.delete_acls(last).refused
     return _first_refusal(refused.values())
 
@@ -167,9 +167,11 @@ def forget_denials(cluster: Cluster, journal: Journal, run: RecoveryRun) -> str:
 
 def take_back(source: Cluster, ledger: Ledger, made: Collection[DeniedWrite]) -> None:
     """Remove the ACLs that a relieved process has made, but not those that a run under way or promoted has noted."""
-    live = [it for it in ledger.recoveries if it.state in {RunState.OPEN, RunState.PROMOTED}]
-    wanted = {it for run in live for it in run.denied}
-    if left := [it for it in made if it not in wanted]:
+    live = [
+        recovery for recovery in ledger.recoveries if recovery.state in {RunState.OPEN, RunState.PROMOTED}
+    ]
+    wanted = {denied for run in live for denied in run.denied}
+    if left := [denied for denied in made if denied not in wanted]:
         remove_denials(source, left)
 
 
@@ -201,7 +203,7 @@ def denied_to_everybody(target: ClusterReader, topics: Collection[str]) -> tuple
         known = set(target.describe_acls())
     except ClusterRefused:
         return ()
-    return tuple(it for it in sorted(topics) if denial(DeniedWrite(it, EVERYBODY, "*")) in known)
+    return tuple(topic for topic in sorted(topics) if denial(DeniedWrite(topic, EVERYBODY, "*")) in known)
 
 
 def _first_refusal(refused: Collection[TwinlogError]) -> str:
