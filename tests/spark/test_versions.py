@@ -17,8 +17,8 @@ CONNECT, LOCAL = "sc://127.0.0.1:15002", "local[2]"
         ("4.2.0", "4.2.0", LOCAL, None),
         ("4.3.0", None, LOCAL, None),
         (None, "4.2.0", CONNECT, None),
-        (None, "4.2.0", LOCAL, "pip install 'twinlog\\[spark\\]'"),
-        (None, None, CONNECT, "pip install 'twinlog\\[spark\\]'"),
+        (None, "4.2.0", LOCAL, "pip install 'twinlog\\[spark\\] @ file"),
+        (None, None, CONNECT, "pip install 'twinlog\\[spark\\] @ file"),
         ("4.3.0", "4.2.0", LOCAL, "pyspark 4.3.0 and pyspark-client 4.2.0 lie in one folder.*pyspark==4.2.0"),
     ],
 )

@@ -45,7 +45,7 @@ from twinlog.recovery.failback import export, failback, home
 from twinlog.recovery.one_sided.read import Side, Stretch
 from twinlog.recovery.report import FailbackReport, FailoverReport, State
 from twinlog.recovery.reverse import Way
-from twinlog.recovery.steps import planned, source_writers
+from twinlog.recovery.steps import groups, planned, source_writers
 from twinlog.recovery.steps.world import LOOKING, Answer, Request, Tools
 from twinlog.recovery.ways_home import homeward
 from twinlog.state.internal_topics import OFFSET_MAP_PARTITIONS, internal_topics
@@ -404,4 +404,4 @@ def replace_what_needs_brokers(made: BothWays, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(export, "Ownership", held)
     monkeypatch.setattr(planned, "copy_all", copy_all)
     monkeypatch.setattr(planned.audit, "run", audited)
-    monkeypatch.setattr(planned.emit, "run", lambda *_: None)
+    monkeypatch.setattr(groups.emit, "run", lambda *_: None)

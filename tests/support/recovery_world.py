@@ -30,7 +30,7 @@ from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.selection import NameFilter
 from twinlog.recovery import failover, journal
 from twinlog.recovery.report import FailoverReport
-from twinlog.recovery.steps import planned, source_writers
+from twinlog.recovery.steps import groups, planned, source_writers
 from twinlog.recovery.steps.world import Answer, Request, Tools
 from twinlog.state.internal_topics import internal_topics
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -243,4 +243,4 @@ def replace_what_needs_brokers(made: World, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(journal, "Ownership", SimpleNamespace(taken=take))
     monkeypatch.setattr(planned, "copy_all", copy_all)
     monkeypatch.setattr(planned.audit, "run", audited)
-    monkeypatch.setattr(planned.emit, "run", lambda *_: None)
+    monkeypatch.setattr(groups.emit, "run", lambda *_: None)
