@@ -61,7 +61,9 @@ def _section(command: Any, name: str, shared: list[str]) -> str:
     rows = [f"| `{_metavar(it)}` | {_cell(it.help)} | {_default(it)} |" for it in arguments]
     rows += [_row(it) for it in _options(command) if _row(it) not in shared]
     named = [
-        f"`{it.opts[0]}`{' (repeatable)' * it.multiple}" for it in _options(command) if _row(it) in shared
+        f"`{it.opts[0]}`{' (repeatable)' * ('repeatable' in it.help)}"
+        for it in _options(command)
+        if _row(it) in shared
     ]
     also = [f"{'Also' if rows else 'Takes'} {', '.join(named)}.", ""] if named else []
     line = f"`{' '.join([name, *places])}`"
