@@ -20,8 +20,9 @@ SHOWN = 10
 class ObservedTopic:
     """What was found in the copy of one topic: `equal` records, and `counts` by kind of finding, each `since_ms`.
 
-    `open_records` are copied, but positions among them are not exact yet; `indistinct` records cannot be told apart,
-    the counterparts of `not_comparable` ones are gone.  `partitions` were observed, the last one at `at_ms`.
+    `passed_over` records have no copy so far, though later ones have.  `open_records` are copied, but positions among
+    them are not exact yet; `indistinct` records cannot be told apart, the counterparts of `not_comparable` ones are
+    gone.  `partitions` were observed, the last one at `at_ms`.
     `findings` are the first ones of each partition.
     """
 
@@ -32,6 +33,7 @@ class ObservedTopic:
     counts: Mapping[str, int]
     since_ms: Mapping[str, int]
     findings: Mapping[str, tuple[ObservedFinding, ...]]
+    passed_over: int
     open_records: int
     indistinct: int
     not_comparable: int
@@ -48,19 +50,22 @@ class ObservedCopy:
     not_copied: tuple[str, ...]
 
     @property
-    def again_by_map(self) -> int:
-        """Count the records that groups would read a second time where the map puts them: doubled ones."""
-        return sum(group.again_by_map or 0 for group in self.groups)
-
-    @property
-    def again(self) -> int:
-        """Count the records that groups would read a second time by the engine's translation."""
-        return sum(group.again or 0 for group in self.groups)
-
-    @property
-    def skipped(self) -> int:
-        """Count the records that groups would never read by the engine's translation."""
-        return sum(group.skipped or 0 for group in self.groups)
+    def told(self) -> str:
+        """Say what groups would read again and skip, by the engine and by the map; an unknown position is no 0."""
+        known = [group for group in self.groups if group.again is not None]
+        unknown = (
+            f"of {len(self.groups) - len(known):,} of {len(self.groups):,} positions it is not known yet"
+        )
+        if not known:
+            return unknown
+        again = sum(group.again or 0 for group in known)
+        skipped = sum(group.skipped or 0 for group in known)
+        by_map = sum(group.again_by_map or 0 for group in known)
+        text = (
+            f"{again:,} records read again and {skipped:,} skipped by the translation of {self.copied_by};"
+            f" {by_map:,} and none by the map, where it is exact"
+        )
+        return text if len(known) == len(self.groups) else f"{text}; {unknown}"
 
 
 def observed_copy(
@@ -98,6 +103,7 @@ def _topic(parts: Sequence[Observed]) -> ObservedTopic:
         dict(counts),
         since,
         {str(observed.partition): observed.findings[:SHOWN] for observed in parts if observed.findings},
+        sum(observed.passed_over for observed in parts),
         sum(max(0, observed.copied_to - observed.mapped_to) for observed in parts),
         sum(observed.indistinct for observed in parts),
         sum(observed.not_comparable for observed in parts),

@@ -144,7 +144,7 @@ def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
 def _observed(flow: str, seen: ObservedCopy) -> Iterator[Grid]:
     columns = (
         "topic | equal copies: equal | missing | doubled | changed | reordered | foreign"
-        " | not exact yet: open_records"
+        " | passed over so far: passed_over | not exact yet: open_records"
     )
     yield Grid.of(
         f"{flow}: copied by {seen.copied_by}, and observed",
