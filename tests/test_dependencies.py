@@ -66,7 +66,7 @@ def missing(repository: Path, folders: tuple[str, ...], asked: Iterable[str]) ->
             top = module.split(".")[0]
             if top in sys.stdlib_module_names or top in ours:
                 continue
-            owners = [provider(module)] if top in AIRFLOW else installed.get(top, [])
+            owners = [provider(module)] if top in AIRFLOW else installed.get(top, [top])
             if asked.isdisjoint(map(canonicalize_name, owners)):
                 found.add(f"{top} ({path.relative_to(repository)})")
     return found

@@ -69,7 +69,7 @@ def listed(texts: Sequence[str], most: int = 5) -> str:
 
 def and_more(count: int, told: int = 1, form: str = " (and {} more)") -> str:
     """Say how many of `count` things are left beside those that were told; "" if none is.  Pure."""
-    return form.format(count - told) if count > told else ""
+    return singular(form.format(count - told)) if count > told else ""
 
 
 def singular(text: str) -> str:

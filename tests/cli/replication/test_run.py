@@ -226,7 +226,7 @@ def test_a_group_whose_positions_are_not_told_is_named(world, capsys: pytest.Cap
         world.source.commit(group, TopicPartition("orders", 0), 0)
         world.source.refuse("committed_offsets", group, ClusterRefused(f"no READ on {group}"))
     code, run, err = _run(world, capsys)
-    line = "the positions of group billing are not told: no READ on billing (and 1 groups more)"
+    line = "the positions of group billing are not told: no READ on billing (and 1 group more)"
     assert (0, line, True) == (code, run["groups"]["refused"], f"A->B: {line}" in err)
 
 

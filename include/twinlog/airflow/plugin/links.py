@@ -31,11 +31,10 @@ def dags_address() -> str:
     """
     from airflow.models.dag import DagTag
     from airflow.utils.session import create_session
-    from sqlalchemy import select
 
-    ours = select(DagTag.dag_id).where(DagTag.name == TAG, DagTag.dag_id.endswith(BY_HAND[0]))
+    ours = DagTag.name == TAG, DagTag.dag_id.endswith(BY_HAND[0])
     with create_session() as session:
-        found = session.scalars(ours).all()
+        found = [dag_id for (dag_id,) in session.query(DagTag.dag_id).filter(*ours)]
     prefix = min(found, key=len, default="").removesuffix(BY_HAND[0])
     return f"{airflow_address()}dags/{quote(prefix)}"
 
