@@ -28,6 +28,7 @@ from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows  # noqa: E402
 from twinlog.formats.ledger.gate import GateOutcome  # noqa: E402
 from twinlog.formats.ledger.records import FlowPhase  # noqa: E402
 from twinlog.monitoring.readiness import Readiness  # noqa: E402
+from twinlog.monitoring.status import PartitionStatus  # noqa: E402
 from twinlog.state.ledger import Ledger  # noqa: E402
 
 WIDE, NARROW = (1200, 760), (420, 900)
@@ -60,7 +61,11 @@ def flows() -> dict[str, SeenFlow]:
         Readiness("source-dead", True, 180.0),
     )
     late = replace(STATUS, topics=(replace(ORDERS, rpo_seconds=95.0),), rpo_seconds=95.0, readiness=no)
-    new = replace(STATUS, has_run=False, cycle_age_seconds=None, readiness=NEVER)
+    whole = replace(
+        ORDERS, lag_records=1_000, rpo_seconds=3_620.0, partitions=(PartitionStatus(0, -1, 1_000, 1_000),)
+    )
+    waits = replace(STATUS, topics=(whole,), lag_records=1_000, rpo_seconds=3_620.0)
+    new = replace(waits, has_run=False, cycle_age_seconds=None, readiness=NEVER)
     away = replace(
         STATUS,
         state=FlowPhase.PROMOTED,
