@@ -251,6 +251,9 @@ EVERY_COPY_SETTING = {
     "B.consumer.fetch.max.bytes=6": ("fetch_bytes", 16 * 1024 * 1024),
     "A->B.consumer.max.partition.fetch.bytes=6": ("partition_fetch_bytes", 6),
     "twinlog.partition.fetch.bytes=5": ("partition_fetch_bytes", 5),
+    "twinlog.copied.by=mirrormaker2": ("read_committed", False),
+    "A.consumer.isolation.level=read_committed\ntwinlog.copied.by=mirrormaker2": ("read_committed", True),
+    "twinlog.copied.by=other": ("read_committed", True),
     "A.consumer.isolation.level=read_uncommitted": ("read_committed", False),
     "A->B.consumer.isolation.level=read_uncommitted\nA->B.source.consumer.isolation.level=read_committed": (
         "read_committed",

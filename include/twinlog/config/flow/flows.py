@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from twinlog.config.file.origin import Findings, Properties, Property, is_elsewhere
+from twinlog.config.file.origin import Findings, Properties, Property, given, is_elsewhere
 from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow import precedence
 from twinlog.config.flow.failover import refuse_two_hooks
 from twinlog.config.flow.known_keys import KEYS
 from twinlog.config.flow.precedence import ROLES
 from twinlog.config.flow.reader import Reader, ResolvedValue
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import CopiedBy, FlowSettings
 from twinlog.config.flow.tiers import read_tiers
 from twinlog.config.flow.transforms import read_transforms
 from twinlog.config.flow.values import IS_TRUE, declared_in, read_settings
@@ -52,6 +52,13 @@ class _Sources:
         consumer = precedence.source_client(connector, "consumer")
         steering = {f"consumer.{key}": consumer[key] for key in STEERING if key in consumer}
         own = _derived(consumer) | precedence.own_settings(raw, connector)
+        copies = own.get("twinlog.copied.by")
+        if (
+            copies is not None and copies.text.strip() == CopiedBy.MIRROR_MAKER
+        ):  # aborted records are in its copies
+            steering.setdefault(
+                "consumer.isolation.level", given("read_uncommitted", "MirrorMaker 2's default")
+            )
         no_storage = {key: value for key, value in connector.items() if not key.startswith(STORAGE)}
         return cls(connector, worker, {**no_storage, **storage, **steering, **own})
 
