@@ -3,10 +3,13 @@
 import re
 
 from twinlog.formats.ledger.accepted import Accepted, Offence
+from twinlog.formats.ledger.observed import ObservedFinding
 from twinlog.gate.answer import CoverageOf, GateResult, GroupAtRisk, is_ready, waived_by, weigh
+from twinlog.gate.observed import ObservedCopy, ObservedTopic
 from twinlog.gate.record import duration, page_of, share
 from twinlog.judge.at_risk import TopicAtRisk
 from twinlog.judge.check import CheckResult, Mode, Seen, Severity
+from twinlog.judge.observed import WHAT_TO_DO
 
 NOW = 1_700_000_000_000
 GAPS = (Offence("logs", None, 1),)
@@ -49,6 +52,33 @@ def test_what_forbids_it_comes_first():
     assert "nobody reads it (jo, a login, until" in page
     assert "expired, does not count" in page
     assert "not signed" in page
+
+
+def test_a_copy_of_another_engine_comes_before_all_else():
+    """What is wrong with it by severity, each with its place and what to do; then what was compared, then groups."""
+    orders = ObservedTopic(
+        topic="orders",
+        remote_topic="A.orders",
+        partitions=1,
+        equal=90,
+        counts={"doubled": 10, "missing": 1},
+        since_ms={"doubled": NOW, "missing": NOW},
+        findings={"0": (ObservedFinding("doubled", (4, 14), (20, 30), 10, (), NOW),)},
+        passed_over=0,
+        open_records=0,
+        indistinct=0,
+        not_comparable=0,
+        at_ms=NOW,
+    )
+    copy = ObservedCopy("other", (orders,), (), ("inventory",))
+    page = page_of(result(observed=copy), evidence="e.json", signed_by="")
+    parts = (
+        *("Copied by other", "Nobody copies", "inventory", ">missing<", WHAT_TO_DO["missing"], ">doubled<"),
+        *("source <code>4 to 13</code> copy <code>20 to 29</code>", WHAT_TO_DO["doubled"], "Compared so far"),
+        "Forbids a failover",
+    )
+    places = [page.index(part) for part in parts]
+    assert sorted(places) == places
 
 
 def test_names_are_escaped():

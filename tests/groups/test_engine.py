@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.formats.map.offset_map import encode_segment
@@ -16,8 +17,8 @@ from twinlog.groups.engine import EnginePosition, engine_positions
 from twinlog.groups.maps import PartitionMaps
 from twinlog.groups.place import Place
 from twinlog.groups.plan import Decided
-from twinlog.groups.report import SyncReason
-from twinlog.groups.verdict import GroupStanding, leave, row_of
+from twinlog.groups.report import SyncReason, SyncState
+from twinlog.groups.verdict import GroupStanding, PositionVerdict, leave, row_of
 from twinlog.groups.view import Route
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
@@ -56,6 +57,23 @@ def judged(
     verdict = leave(SyncReason.SYNC_DISABLED, "")
     (found,) = engine_positions([Decided(standing, verdict, row_of(standing, verdict, 1))])
     return found
+
+
+def standing_at(place: Place, there: int, committed: int) -> GroupStanding:
+    """Return a group's standing in a copy of which each record was observed once, up to offset 1000."""
+    known = PackedMap.of({0: encode_segment(MapSegment(0, 1000, (Extent(0, 0, 1000),)))})
+    return GroupStanding(
+        key=GroupPartition("g", "A.t", 0),
+        topic="t",
+        route=Route(TopicPartition("A.t", 0), None, PartitionOffsets(0, 1000, 1000), PartitionMaps(known)),
+        committed=CommittedOffset(committed),
+        place=place,
+        there=CommittedOffset(there),
+        there_state=GroupState.DEAD,
+        last=None,
+        policy=GroupSyncPolicy.NEVER_REWIND,
+        observed=replace(OBSERVED, counts={}, findings=()),
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,3 +123,21 @@ def test_what_is_copied_again_behind_the_position_is_not_skipped():
     assert [0, 0, 10] == [
         judged(Place(80, exact=True), there, known=known, seen=seen).skipped for there in (150, 180, 190)
     ]
+
+
+@pytest.mark.parametrize(("there", "again"), [(800, 150), (900, 50), (950, 50)])
+def test_what_it_has_read_and_nobody_has_copied_counts_in_both_tables(there: int, again: int):
+    """A group at 950 of a copy that ends at 900 reads 50 records a second time, wherever it goes on."""
+    standing = standing_at(Place(900, exact=True, ahead=True, again=50), there, committed=950)
+    row = row_of(standing, leave(SyncReason.SYNC_DISABLED, ""), 1)
+    (found,) = engine_positions([Decided(standing, leave(SyncReason.SYNC_DISABLED, ""), row)])
+    assert (again, again, 50) == (row.expected_duplicates, found.again, found.again_by_map)
+
+
+def test_a_place_is_as_exact_in_both_tables():
+    """An engine that puts a group 33 records further on makes it skip them; the map's place is right none the less."""
+    standing = standing_at(Place(617, exact=True), 650, committed=600)
+    verdict = PositionVerdict(SyncState.SYNCED, SyncReason.READ_ON_THERE, "")
+    row = row_of(standing, verdict, 1)
+    (found,) = engine_positions([Decided(standing, verdict, row)])
+    assert (True, True, 33, 33) == (row.exact, found.exact, row.records_skipped, found.skipped)

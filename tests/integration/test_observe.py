@@ -133,6 +133,24 @@ def test_what_would_change_the_copy_is_refused(scene):
         assert "copied by other and only observed here" in scene.capsys.readouterr().err
 
 
+def test_nobody_says_that_twinlog_copies(scene):
+    """Plan, status and a cycle name what is to read; the topic that nobody copies is named, and not counted."""
+    create_topic(scene.clusters["A"], f"{scene.topic}-nobody")
+    produce(scene.clusters["A"], f"{scene.topic}-nobody", some(0, 7))
+    scene.capsys.readouterr()
+    said = []
+    for words in (["plan"], ["status"], ["run", "--once"], ["plan"]):
+        main([*words, "--config", str(scene.file)])
+        said.append("".join(scene.capsys.readouterr()))
+    planned, never_ran, cycle, after = said
+    assert f"nobody has copied {scene.topic}-nobody to B" in planned
+    assert "to read, at most 100 records" in planned
+    assert " records to read" in never_ran
+    assert "at most 100 records to read in 1 partition" in cycle
+    assert "nothing to read" in after
+    assert [] == [it for it in said if "to copy" in it.replace("--to copy", "")]
+
+
 def test_two_who_observe_at_once_count_once(scene):
     """Who looked at what another has remembered meanwhile remembers nothing."""
     scene.run("run", "--once")

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.fact import Unknown
+from twinlog.fact import Total, Unknown
 from twinlog.facts.partition import MapSummary, PartitionFacts
+from twinlog.formats.ledger.accepted import Accepted, Offence, covering
 from twinlog.judge.check import NOT_APPLICABLE, Check, Relation, Severity, Suite, Use
 from twinlog.judge.check import judge as judged
 from twinlog.judge.great_expectations import frame, validate
@@ -197,11 +198,16 @@ def test_both_evaluators_give_the_same_results():
     values = random.Random(7)
     cells = [None, Unknown("hidden"), 0, 1, 2, 3, 2.5, -1, 2**53 - 1]
     rows = [
-        {"name": f"row{n % 9}", "number": n, "a": values.choice(cells), "b": values.choice(cells)}
+        {
+            "name": f"row{n % 9}",
+            "number": n,
+            "a": values.choice([*cells, Total(3, "hidden")]),
+            "b": values.choice(cells),
+        }
         for n in range(400)
     ]
     assert plainly(ARBITRARY, rows) == validate(ARBITRARY, rows).results
-    assert {True, False} == {it.passed for it in plainly(ARBITRARY, rows[3:6])}
+    assert {True, False} == {it.passed for row in rows[:60] for it in plainly(ARBITRARY, [row])}
     for start in range(0, 30, 3):
         few = rows[start : start + 3]
         assert plainly(ARBITRARY, few) == validate(ARBITRARY, few).results
@@ -226,6 +232,28 @@ def test_what_nobody_knows_or_looked_at_fails(judge):
             result.passed,
             result.observed,
         )
+
+
+@pytest.mark.parametrize("judge", EVALUATORS, ids=["plain", "gx"])
+def test_what_is_known_in_part_is_said_so_and_the_rest_is_accepted_by_itself(judge):
+    """Who accepts three records has not accepted those that nobody has seen; nor do both cover a fourth."""
+    (suite,) = (it for it in asked(Use.PLANNED) if it.name == "topics")
+    one = replace(suite, checks=tuple(it for it in suite.checks if it.name == "nothing-doubled"))
+    (result,) = judge(
+        one, [{"topic": "t", "doubled_found": Total(3, "1 partition(s) were not observed yet")}]
+    )
+    assert "t: doubled found at least 3 (1 partition(s) were not observed yet)" == result.observed
+    assert (Offence("t", None, 3), Offence("t", None, None, "1 partition(s) were not observed yet")) == (
+        result.offences
+    )
+    (more,) = judge(one, [{"topic": "t", "doubled_found": Total(4, "1 partition(s) were not observed yet")}])
+    three = Accepted("nothing-doubled", "t", "", "jo", "", 0, None, 3)
+    both = replace(three, not_known=1)
+    assert [(), (both,), ()] == [
+        covering([three], three.check, result.offences, 1),
+        covering([both], three.check, result.offences, 1),
+        covering([both], three.check, more.offences, 1),
+    ]
 
 
 @pytest.mark.parametrize("judge", EVALUATORS, ids=["plain", "gx"])

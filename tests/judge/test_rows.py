@@ -1,4 +1,4 @@
-"""The gate wants an offset map for each partition whose copy holds records."""
+"""The gate wants an offset map for each partition whose copy holds records, and knows a part of what was observed."""
 
 from __future__ import annotations
 

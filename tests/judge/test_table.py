@@ -9,6 +9,7 @@ import pytest
 from twinlog.errors import ConfigError
 from twinlog.fact import Unknown
 from twinlog.judge.check import Severity, Use, judge
+from twinlog.judge.observed import OF_ENGINE
 from twinlog.judge.table import CHECKS, TABLE, asked, refuse_unknown
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text()
@@ -82,3 +83,24 @@ def test_unknown_names_are_refused():
     refuse_unknown(["nothing-blocked", "lag-records"], "here")
     with pytest.raises(ConfigError, match="here: 'lag' is no check of the gate"):
         refuse_unknown(["lag"], "here")
+
+
+def test_no_advice_about_another_engines_copy_is_for_a_copy_of_ours():
+    """Such a flow is neither audited, rebuilt, resumed nor set; each advice of its own is of a check that there is."""
+    names = {check.name for suite in TABLE for check in suite.checks}
+    ours = re.compile(
+        "`twinlog (audit|resume|topics rebuild|metadata schemas)|twinlog\\.(on|group)|more lanes|audit the"
+    )
+    assert set() == set(OF_ENGINE) - names
+    advice = {
+        check.name: check.advice
+        for use in Use
+        for suite in asked(use, observed=True)
+        for check in suite.checks
+    }
+    assert {} == {
+        name: text
+        for name, text in advice.items()
+        if ours.search(text) and name not in {"audit-equal", "flow-not-paused"}
+    }
+    assert advice["copy-there"] != CHECKS["copy-there"].advice

@@ -19,24 +19,28 @@ from twinlog.airflow.gauges import of_gate
 from twinlog.config.flow.metrics import Listen, MetricsSettings
 from twinlog.duties.plan import DutyState
 from twinlog.errors import ClusterRefused, TransientError
+from twinlog.facts.flow import FlowFacts
+from twinlog.facts.observe import observe
 from twinlog.follow import background
 from twinlog.follow.report import EndedLanes, Reporter, RunState
 from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.gate import GateOutcome
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.formats.ledger.topics import Gap, Incarnation
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.gate.answer import GateResult
 from twinlog.judge.check import CheckResult, Mode, Severity
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import exporter, metrics, publish
 from twinlog.monitoring.exporter import Board, Endpoints, families, registry_of
 from twinlog.monitoring.metrics import METRICS, OTHER, Kind, Metric, Rest, shown
-from twinlog.monitoring.samples import of_checks, of_duties
+from twinlog.monitoring.samples import of_checks, of_duties, of_observed
 from twinlog.state.ledger import write_ledger
 from twinlog.topics import pauses
+from twinlog.topics.snapshot import FlowSnapshot
 
 Numbers = dict[tuple[str, ...], float]
 
@@ -159,6 +163,16 @@ class TestAbsent:
         copied(orders, 0, 5)
         assert 0 == published()["audit_coverage_ratio", "orders"]
 
+    def test_a_kind_of_finding_is_absent_before_all_was_looked_at(self, flow, clusters, orders) -> None:
+        """Records at the copy's end that are like none of the source may be of any kind but missing."""
+        facts = seen_in(observe(FlowSnapshot(flow, clusters)), orders, {"unmatched_since": 1})
+        told = {it.labels: it.value for it in of_observed(facts)}
+        assert {
+            ("orders", "missing"): 0,
+            ("orders", "doubled"): 4,
+            **{("orders", kind): None for kind in ("changed", "reordered", "foreign")},
+        } == told
+
     def test_a_number_that_nobody_told_for_a_while_is_gone(self, flow, monkeypatch) -> None:
         """But when the newest report was made stays: an alarm asks for it."""
         board = Board(flow)
@@ -168,6 +182,14 @@ class TestAbsent:
         later = time.monotonic() + exporter.KEPT_SECONDS + 1
         monkeypatch.setattr(exporter.time, "monotonic", lambda: later)
         assert [metrics.CYCLE_TIMESTAMP_SECONDS.of(5)] == list(board.now())
+
+
+def seen_in(facts: FlowFacts, at: TopicPartition, carried: dict[str, int]) -> FlowFacts:
+    """Return facts of a copy in which another engine has left four records twice."""
+    (topic,) = (it for it in facts.topics if it.topic == at.topic)
+    life = topic.topic, topic.topic_id, at.partition
+    seen = Observed(*life, topic.remote_topic, "", 0, 5, 5, 9, 5, {"doubled": 4}, {}, (), 0, 0, 1, carried)
+    return replace(facts, ledger=replace(facts.ledger, observed={SourceIncarnation(*life): seen}))
 
 
 def test_every_declared_metric_is_exported(flow, clusters, source, target, orders, copied, tmp_path) -> None:
@@ -180,13 +202,15 @@ def test_every_declared_metric_is_exported(flow, clusters, source, target, order
     wanted = {it.exported.removeprefix("twinlog_") for it in METRICS.values()}
     told_later = {
         "leads",
+        "observed_records",
         "duty_failed",
         *(it.name for it in METRICS.values() if it.part is metrics.Part.GATE),
     }
     assert wanted - told_later == exported
     gate = of_gate(flow, GateResult("A->B", Mode.PLANNED, True, 0, False, (), (), ()))
     duties = of_duties({"audit": DutyState.DONE is DutyState.FAILED})
-    later = [*duties, *gate, metrics.LEADS.of(1)]
+    facts = observe(FlowSnapshot(flow, clusters))
+    later = [*duties, *gate, metrics.LEADS.of(1), *of_observed(seen_in(facts, orders, {}))]
     assert told_later == {it.metric.name for it in later if it.value is not None}
 
 

@@ -166,7 +166,7 @@ def _answer(
     If the source is gone, every check fails: a planned failover cannot be judged from one cluster.
     """
     facts, report = found.facts, found.facts.ledger.last_report
-    covered, suites = coverage_of(facts), asked(request.use, flow.gate.blocking)
+    covered, suites = coverage_of(facts), asked(request.use, flow.gate.blocking, observed=flow.observed)
     if found.gone:
         judged = tuple(_not_checked(suite, found.gone) for suite in suites)
     else:

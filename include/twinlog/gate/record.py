@@ -22,7 +22,6 @@ from twinlog.cluster.api import Cluster
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.gate import GateOutcome
-from twinlog.formats.ledger.observed import KINDS
 from twinlog.gate.accepting import NO_QUESTION, command, keep_shown
 from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
@@ -31,6 +30,7 @@ from twinlog.grouped import grouped
 from twinlog.jsonable import to_json
 from twinlog.judge.check import Severity
 from twinlog.judge.data_docs import new_report, reports_folder, write_data_docs
+from twinlog.judge.observed import WHAT_TO_DO
 from twinlog.state.ledger import write_ledger
 from twinlog.visible import listed
 
@@ -45,7 +45,7 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
     return _template().render(
         result=result,
         no_question=NO_QUESTION,
-        kinds=KINDS,
+        what_to_do=WHAT_TO_DO,
         sections=[
             (title, tone, len(checks), _alike(checks))
             for title, tone, checks in (

@@ -17,7 +17,8 @@ class EnginePosition(OfPartition):
     `by` says where the engine's is from: the position `committed` on the target, or MirrorMaker 2's `checkpoint`.
     `again` and `skipped` count the records that the group would read a second time by the engine's position, at most,
     and those known by the map that it would never read; None where one of the two positions is not known.  By the map
-    it skips none, and reads `again_by_map` a second time: those that the engine has doubled behind it.
+    it skips none, and reads `again_by_map` a second time: those that the engine has doubled behind it, and those that
+    it has read and the engine has not copied yet.
     """
 
     group: str
@@ -41,9 +42,9 @@ def engine_positions(decided: Iterable[Decided]) -> Iterator[EnginePosition]:
         theirs, by = _of_engine(standing)
         ours, again, skipped, by_map = standing.place.offset, None, None, None
         if ours is not None and standing.place.exact:
-            by_map = standing.doubled(ours)
+            by_map = standing.again(ours)
             if theirs is not None:
-                again = max(0, ours - theirs) + standing.doubled(max(ours, theirs))
+                again = standing.again(theirs)
                 skipped = standing.skips(theirs)
         yield EnginePosition(
             row.group,

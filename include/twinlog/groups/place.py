@@ -22,7 +22,7 @@ class Place:
     - `exact`: it is the first record not yet read, and the reader skips none.
     - `ahead`: the reader was beyond the copy, and goes on at its end.
     - `again` is how many records are read again at most by a reader that starts at `offset`. It is 0 if `exact` and
-      not `ahead`, and another engine has doubled nothing behind it. For a reader ahead of the copy, it is what it has
+      not `ahead`. For a reader ahead of the copy, it is what it has
       read beyond the copy. In a range that no map segment covers, it is the distance from the last record known to be
       read. Both are counted in offsets.
     - `skipped` is an upper bound of the records that the reader has not read, and its own side still has, but not the

@@ -180,13 +180,7 @@ def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupS
         return standings
     committed = [standing.committed.offset for standing in standings]
     found = places(committed, route.maps, route.target, route.source)
-    return (_at(it, place) for it, place in zip(standings, found, strict=True))
-
-
-def _at(standing: GroupStanding, place: Place) -> GroupStanding:
-    """Put a group at its place, before which nothing is unread; what another engine has doubled behind it counts."""
-    doubled = 0 if place.offset is None else standing.doubled(place.offset)
-    return replace(standing, place=replace(place, again=place.again + doubled))
+    return (replace(standing, place=place) for standing, place in zip(standings, found, strict=True))
 
 
 def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding, sync: SyncSwitch) -> Decided:

@@ -56,7 +56,8 @@ class GroupPartitionRow(OfPartition):
     - `topic` is the source's name, `remote_topic` the target's.
     - `upstream_offset` is committed on the source; `downstream_offset` is its translation (None: there is none).
     - `committed_there` is the offset committed on the target (None: nothing).
-    - `exact`: the translation is the first record the group has not read, and the group skips none.
+    - `exact`: the translation is the first record the group has not read, and the group skips none; if another engine
+      copies, it is said of the translation alone.
     - `ahead`: the group had read beyond what is copied.
     - `expected_duplicates` counts the records the group would read again if it started on the target now. It is exact
       if `exact` and not `ahead`, at most this many otherwise, None if unknown.

@@ -48,6 +48,19 @@ class GroupStanding:
         """Count what the group has read, and meets again behind an offset of a copy that holds records twice."""
         return 0 if self.observed is None else self.observed.doubled_again(self.committed.offset, offset)
 
+    def again(self, offset: int) -> int:
+        """Count the records that the group has read, and meets again if it goes on at `offset`.
+
+        It is an upper bound in a copy that another engine makes: the map knows the last copy of each record alone.
+        Raises UnreadableMap.
+        """
+        place, log = self.place.offset or 0, self.route.target
+        start = offset if log is None else max(offset, log.log_start)
+        between = max(0, place - start)
+        if self.observed is None:
+            between = self.route.maps.records_between(start, place)
+        return between + self.place.again + self.doubled(max(place, start))
+
     def skips(self, offset: int) -> int:
         """Count the unread records that the group would never read if it went on at `offset`, behind its place.
 
@@ -210,15 +223,15 @@ def too_long(checkpoint: Checkpoint) -> PositionVerdict | None:
 def row_of(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> GroupPartitionRow:
     """Make the row of the report.  Raises UnreadableMap.
 
-    Read again are the mapped records from the position there to the place, and what the place itself repeats; skipped
-    are those from the place to a position beyond it, also if that is to be rewound: it stays until the commit.
+    Skipped are the records from the place to a position beyond it, also if that is to be rewound: it stays until the
+    commit.  If another engine put the group there, the place is as exact as it was.
     """
     place, log = standing.place, standing.route.target
     there = standing.there.offset if standing.there is not None else None
     starts = verdict.write if verdict.write is not None else there
     again, skipped = None, 0
     if place.offset is not None and starts is not None and log is not None:
-        again = standing.route.maps.records_between(max(starts, log.log_start), place.offset) + place.again
+        again = standing.again(starts)
     if place.offset is not None and there is not None and verdict.reason in _BEYOND:
         skipped = standing.skips(there)
     skips = skipped if verdict.write is None else 0
@@ -230,7 +243,7 @@ def row_of(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> Gro
         partition=standing.key.partition,
         upstream_offset=standing.committed.offset,
         downstream_offset=place.offset,
-        exact=place.exact and not skips,
+        exact=place.exact and (standing.observed is not None or not skips),
         ahead=place.ahead,
         committed_there=there,
         state=verdict.state,

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeGuard
 
-from twinlog.fact import Unknown
+from twinlog.fact import Total, Unknown
 from twinlog.facts.topic import FOREVER
 from twinlog.formats.ledger.accepted import Offence, short_by
 from twinlog.grouped import grouped
 from twinlog.visible import and_more, first_few
 
-Cell = str | int | float | tuple[str, ...] | Unknown | None
+Cell = str | int | float | tuple[str, ...] | Total | Unknown | None
 Row = Mapping[str, Cell]
-"""One line of facts: text in the columns that identify it, numbers elsewhere; None where there is nothing to judge."""
+"""One line of facts: text in the columns that identify it, numbers elsewhere; None where there is nothing to judge.
+
+A Total is a number of which only a part is known: it fails as what is unknown does, and says what there is at least.
+"""
 
 
 class Severity(StrEnum):
@@ -219,7 +222,7 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
         check.expected,
         "; ".join([found, *first_few(lines, NAMED_IN_MESSAGE, "and {} more")]),
         tuple(sorted({str(row[suite.identity[0]]) for row in failed})),
-        tuple(_short(suite, check, row) for row in failed),
+        tuple(offence for row in failed for offence in _short(suite, check, row)),
     )
 
 
@@ -229,16 +232,16 @@ def lines_of(check: Check, row: Row) -> tuple[str, ...]:
     return lines if isinstance(lines, tuple) else ()
 
 
-def _short(suite: Suite, check: Check, row: Row) -> Offence:
-    """Say by how much a row fails a check."""
+def _short(suite: Suite, check: Check, row: Row) -> Iterator[Offence]:
+    """Say by how much a row fails a check; of what is known in part, the part that is not known fails besides."""
     left, right = sides(check, row)
     partition = row.get("partition")
-    return Offence(
-        str(row[suite.identity[0]]),
-        partition if isinstance(partition, int) else None,
-        short_by(left, right) if _number(left) and _number(right) else None,
-        next((it.why for it in (left, right) if isinstance(it, Unknown)), ""),
-    )
+    at = str(row[suite.identity[0]]), partition if isinstance(partition, int) else None
+    if isinstance(left, Total) and _number(right):
+        yield Offence(*at, short_by(left.least, right))
+        left = left.fact
+    why = next((it.why for it in (left, right) if isinstance(it, Unknown)), "")
+    yield Offence(*at, short_by(left, right) if _number(left) and _number(right) else None, why)
 
 
 def in_lines(failed: Iterable[CheckResult]) -> Iterator[str]:
@@ -276,6 +279,8 @@ def _offence(suite: Suite, check: Check, row: Row) -> str:
 
 def _shown(row: Row, column: str) -> str:
     value = cell(row, column)
+    if isinstance(value, Total):
+        return f"at least {value.least:,} ({value.doubt})"
     if isinstance(value, Unknown):
         return f"not known ({value.why})"
     if not _number(value) or value == FOREVER:

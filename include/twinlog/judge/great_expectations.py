@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from twinlog.errors import UsageError
-from twinlog.fact import Unknown
 from twinlog.judge.check import Cell, Check, CheckResult, Judged, Relation, Row, Suite, result_of, sides
 
 if TYPE_CHECKING:
@@ -59,10 +58,11 @@ def frame(suite: Suite, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def _numbers(left: Cell, right: Cell) -> tuple[Cell, Cell]:
-    """Turn a side that is unknown into an empty cell; if both are, the right one becomes a number."""
-    if not isinstance(left, Unknown):
-        return left, None if isinstance(right, Unknown) else right
-    return None, 0 if isinstance(right, Unknown) else right
+    """Turn a side that is not known, or not all of it, into an empty cell; if both are, the right one becomes 0."""
+    numbers = int | float
+    if left is None or isinstance(left, numbers):
+        return left, right if isinstance(right, numbers) else None
+    return None, right if isinstance(right, numbers) else 0
 
 
 def _left(check: Check) -> str:

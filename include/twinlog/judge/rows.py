@@ -11,7 +11,7 @@ from twinlog.audit.coverage import Coverage, PartitionCoverage, by_topic, total
 from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
 from twinlog.clock import seconds_since
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.fact import NOT_ASKED, Unknown, known
+from twinlog.fact import NOT_ASKED, Total, Unknown, known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import open_gaps
 from twinlog.facts.partition import PartitionFacts
@@ -174,11 +174,7 @@ def topic_rows(
             "records_at_risk": topic.missing.fact,
             "drifting_entries": topic.drift if isinstance(topic.drift, Unknown) else len(topic.drift),
             **_audited(flow, topic, total(parts.get(topic.topic, ())), facts.at_ms, wanted),
-            **(
-                _found(facts, topic)
-                if flow.observed and topic.copy is not None
-                else dict.fromkeys(FOUND.values())
-            ),
+            **_found(flow, facts, topic),
         }
         for topic in facts.judged
     )
@@ -213,24 +209,33 @@ FOUND = {kind: f"{kind}_found" for kind in KINDS}
 """The columns of records that are wrong in a copy which another engine makes, by kind."""
 
 
-def _found(facts: FlowFacts, topic: TopicFacts) -> Row:
-    """Count what was found in a copy that is only observed; partitions that nobody has looked at make it unknown."""
-    lives = [
+def _found(flow: FlowSettings, facts: FlowFacts, topic: TopicFacts) -> Row:
+    if not flow.observed or topic.copy is None:
+        return dict.fromkeys(FOUND.values())
+    every = found_in(facts, topic).items()
+    return {FOUND[kind]: it if it.least and it.doubt else it.fact for kind, it in every}
+
+
+def found_in(facts: FlowFacts, topic: TopicFacts) -> Mapping[str, Total]:
+    """Count by kind what was found in an observed copy; what nobody has looked at leaves it known in part."""
+    places = (
         SourceIncarnation(topic.topic, topic.topic_id, partition.partition) for partition in topic.partitions
-    ]
-    seen = [it for life in lives if (it := facts.ledger.observed.get(life)) is not None]
-    unseen = f"{len(lives) - len(seen)} partition(s) were not observed yet" if len(seen) < len(lives) else ""
+    )
+    seen = [it for place in places if (it := facts.ledger.observed.get(place)) is not None]
+    others = topic.partition_count - len(seen)
+    unseen = f"{others} partition(s) were not observed yet" if others > 0 else ""
     passed_over = sum(observed.passed_over for observed in seen)
     waiting = f"{passed_over:,} record(s) have no copy so far, though later ones have" if passed_over else ""
     unmatched = any(observed.unmatched for observed in seen)
     open_end = "records at the end of the copy are like none of the source so far" if unmatched else ""
 
-    def count(kind: str) -> Cell:
-        found = sum(observed.counts.get(kind, 0) for observed in seen)
-        doubt = unseen or (waiting if kind == MISSING else open_end)
-        return found or (Unknown(doubt) if doubt else 0)
-
-    return {column: count(kind) for kind, column in FOUND.items()}
+    return {
+        kind: Total(
+            sum(observed.counts.get(kind, 0) for observed in seen),
+            unseen or (waiting if kind == MISSING else open_end),
+        )
+        for kind in KINDS
+    }
 
 
 def partition_rows(flow: FlowSettings, facts: FlowFacts) -> tuple[Row, ...]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from twinlog.errors import ConfigError
 from twinlog.judge.check import Seen, Severity, Suite, Use, row
-from twinlog.judge.observed import OBSERVED
+from twinlog.judge.observed import OBSERVED, OF_ENGINE
 
 BLOCKED = (
     row(
@@ -411,16 +411,21 @@ CHECKS = {check.name: check for suite in TABLE for check in suite.checks if chec
 """Every check that a gate can make, by name."""
 
 
-def asked(use: Use, blocking: Collection[str] = ()) -> tuple[Suite, ...]:
+def asked(use: Use, blocking: Collection[str] = (), *, observed: bool = False) -> tuple[Suite, ...]:
     """Return the suites of a use, without those of which it asks nothing.
 
-    Warnings become critical if `blocking` (`twinlog.gate.blocking`) names them.
+    Warnings become critical if `blocking` (`twinlog.gate.blocking`) names them.  If another engine copies
+    (`observed`), the advice is what to do with that engine.
     """
     suites = (
         replace(
             suite,
             checks=tuple(
-                replace(it, severity=Severity.CRITICAL if it.name in blocking else severity)
+                replace(
+                    it,
+                    severity=Severity.CRITICAL if it.name in blocking else severity,
+                    advice=OF_ENGINE.get(it.name, it.advice) if observed else it.advice,
+                )
                 for it in suite.checks
                 if (severity := it.severity_for(use)) is not None
             ),

@@ -58,7 +58,7 @@ def judge(flow: FlowSettings, facts: FlowFacts) -> ValidationResult:
 
 def _judged(flow: FlowSettings, facts: FlowFacts, by: Validator) -> Sequence[Judged]:
     rows = rows_of(flow, facts, Use.CYCLE)
-    return [by(suite, rows[suite.name]) for suite in asked(Use.CYCLE)]
+    return [by(suite, rows[suite.name]) for suite in asked(Use.CYCLE, observed=flow.observed)]
 
 
 def _result(

@@ -203,6 +203,13 @@ AUDIT_AGE_SECONDS = _metric(
 AUDIT_DIFFERENCES = _metric(
     "audit_differences", "Records that audits found unequal, and nobody has repaired", TOPIC, unit="records"
 )
+OBSERVED_RECORDS = _metric(
+    "observed_records",
+    "Records found wrong in a copy that another engine makes, by kind: at least so many, if some was not observed",
+    TOPIC,
+    "kind",
+    unit="records",
+)
 DRIFTED_TOPICS = _metric("drifted_topics", "Topics whose copy falls behind its source in a config")
 HEARTBEAT_AGE_SECONDS = _metric(
     "heartbeat_age_seconds", "Age of the newest heartbeat of the source on the target", unit="s"

@@ -18,7 +18,7 @@ from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.recovery import DrillState, last_proof
 from twinlog.judge.at_risk import drift_of
 from twinlog.judge.check import CheckResult
-from twinlog.judge.rows import heartbeat_age
+from twinlog.judge.rows import found_in, heartbeat_age
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring import metrics
 from twinlog.monitoring.cycle_report import FlowReport
@@ -46,6 +46,8 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Itera
     yield from _lag(flow, facts)
     yield from _gaps(report)
     yield from _drill(facts.ledger)
+    if flow.observed:
+        yield from of_observed(facts)
     for it in readiness(facts.ledger, facts.at_ms):
         yield metrics.READINESS.of(None if it.ready is None else float(it.ready), it.mode)
         yield metrics.READINESS_AGE_SECONDS.of(it.age_seconds, it.mode)
@@ -83,6 +85,13 @@ def _longest(undecided: Iterable[UndecidedPartition]) -> float | None:
     ages = [partition.seconds for partition in undecided]
     known = [age for age in ages if age is not None]
     return max(known, default=None if ages else 0.0)
+
+
+def of_observed(facts: FlowFacts) -> Iterator[Sample]:
+    """Tell what is wrong in observed copies; of a kind that was not found, nothing before all of it was looked at."""
+    for topic in facts.judged:
+        for kind, found in found_in(facts, topic).items():
+            yield metrics.OBSERVED_RECORDS.of(found.shown, topic.topic, kind)
 
 
 def of_audits(facts: FlowFacts) -> Iterator[Sample]:

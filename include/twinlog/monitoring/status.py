@@ -165,6 +165,11 @@ class FlowStatus:
     copied_by: str = CopiedBy.TWINLOG.value
 
     @property
+    def observed(self) -> bool:
+        """Say whether another engine copies."""
+        return self.copied_by != CopiedBy.TWINLOG
+
+    @property
     def needs_person(self) -> bool:
         """Say whether a topic or a partition is stopped until a person acts."""
         return bool(self.stopped_partitions) or any(topic.person for topic in self.stopped)

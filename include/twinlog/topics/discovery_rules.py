@@ -176,8 +176,8 @@ def _other_logs(flow: FlowSettings, other_logs: Mapping[str, Witness]) -> Iterab
             topic,
             f"{topic}-{it.partition} on {flow.source.alias} has another record at upstream offset {it.upstream} than"
             f" was copied from there: the topic was deleted and created again",
-            f"its copy {flow.remote_name(topic)} holds the earlier records and stays as it is; `twinlog topics rebuild"
-            f" --topic {topic}` copies it anew",
+            f"its copy {flow.remote_name(topic)} holds the earlier records and stays as it is;"
+            f" {flow.copied_anew(topic)}",
         )
 
 

@@ -195,14 +195,14 @@ def _source_incarnation(
                 topic,
                 f"{alias} is another cluster than the one {remote} was copied from: its id was"
                 f" {known.source_cluster_id} and is {source.cluster_id}",
-                f"check {alias}.bootstrap.servers; if it is meant: twinlog topics rebuild --topic {topic}",
+                f"check {alias}.bootstrap.servers; if it is meant: {flow.copied_anew(topic)}",
             )
         ]
     if not differ(known.topic_id, seen):
         return []
     advice = {
-        RecreatedPolicy.FAIL: f"its copy {remote} holds the earlier records and stays as it is; `twinlog topics rebuild"
-        f" --topic {topic}` copies it anew, or set twinlog.on.recreated",
+        RecreatedPolicy.FAIL: f"its copy {remote} holds the earlier records and stays as it is;"
+        f" {flow.copied_anew(topic)}{'' if flow.observed else ', or set twinlog.on.recreated'}",
         RecreatedPolicy.APPEND: f"the next cycle puts its records behind the earlier ones in {remote}",
         RecreatedPolicy.NEW_INCARNATION: f"the next cycle deletes {remote} and copies it anew",
     }
@@ -225,7 +225,7 @@ def _copied_incarnation(
     continues from there without a word.
     """
     remote, alias = flow.remote_name(topic), flow.target.alias
-    advice = f"`twinlog topics rebuild --topic {topic}` copies it anew from the first record left; or exclude the topic"
+    advice = f"{flow.copied_anew(topic)} from the first record left; or exclude the topic"
     if known.remote_topic != remote:
         yield Problem(
             ProblemCode.COPY_RENAMED,

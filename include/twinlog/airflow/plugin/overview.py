@@ -121,7 +121,7 @@ def facts_of(seen: SeenFlow, now: float) -> tuple[Fact, ...]:
 def _lag(status: FlowStatus) -> Iterator[Fact]:
     partitions = sum(len(topic.partitions) for topic in status.topics)
     topics = singular(f"records, over {partitions:,} partitions")
-    if status.copied_by != "twinlog":
+    if status.observed:
         yield Fact("Copied by", status.copied_by, "twinlog only observes it")
     yield Fact("Lag", number(status.lag_records), topics if status.source_reachable else "as last known")
     if status.undecided_records:

@@ -258,7 +258,8 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
     if details is None:
         return
     whole = total(details.coverage)
-    if whole.held and not whole.compared and not details.coverage_error:
+    observed = seen.flow.observed
+    if whole.held and not whole.compared and not details.coverage_error and not observed:
         yield Trouble(
             Tone.WARN,
             "No audit has ever compared the copies with their source: nothing is proved equal.",
@@ -269,7 +270,7 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
         yield Trouble(
             Tone.BAD,
             f"Audits found that copies of {listed(different, NAMED)} are not equal to their source.",
-            f"twinlog audit --flow '{seen.flow.name}' names the records; docs/audit.md.",
+            f"twinlog {'gate' if observed else 'audit'} --flow '{seen.flow.name}' names the records; docs/audit.md.",
         )
     groups = sorted({row.group for row in details.groups.wrongly}) if details.groups is not None else []
     if groups:

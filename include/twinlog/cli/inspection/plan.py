@@ -14,6 +14,7 @@ from twinlog.cli.inspection.explain import explain_file
 from twinlog.cli.render import Grid, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.errors import ExitCode, TerminalError, UsageError
+from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
@@ -106,9 +107,10 @@ def plan(
     names = SecondNames()
     done = ask_each(flows, lambda one: plan_flow(one, chosen, until_ms, names))
     plans = [result.found for result in done.results if result.found is not None]
+    work = {one.name: one.work for one in flows}
     show(
         {"flows": [result.document() for result in done.results]},
-        (grid for flow_plan in plans for grid in _grids(flow_plan)),
+        (grid for flow_plan in plans for grid in _grids(flow_plan, work[flow_plan.flow])),
     )
     return max(done.exit_code, ExitCode.SAYS_NO if any(flow_plan.needs_person for flow_plan in plans) else 0)
 
@@ -139,9 +141,12 @@ def plan_flow(
     notes = metadata.notes + tuple(filter(None, [mirrored]))
     if beaten_into:
         notes += (f"{beaten_into} is to be made on {flow.source.alias} first, and copied",)
+    upcoming = _upcoming(flow, discovery, topics)
+    if flow.observed and upcoming:
+        names = listed([topic.topic for topic in upcoming])
+        notes, upcoming = (*notes, f"nobody has copied {names} to {flow.target.alias}"), ()
     for note in notes:
         warn(f"{flow.name}: {note}")
-    upcoming = _upcoming(flow, discovery, topics)
     return FlowPlan(
         flow=flow.name,
         changes=metadata.changes,
@@ -195,7 +200,7 @@ def _upcoming(
     )
 
 
-def _grids(plan: FlowPlan) -> Iterator[Grid]:
+def _grids(plan: FlowPlan, work: str) -> Iterator[Grid]:
     yield Grid.of(
         f"{plan.flow}: topics of the target",
         "change: kind | topic: name | partitions | replication",
@@ -204,7 +209,7 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
         replication=lambda it: it.replication_factor or None,
     )
     yield Grid(
-        f"{plan.flow}: to copy, at most {plan.records:,} records",
+        f"{plan.flow}: to {work}, at most {plan.records:,} records",
         ("topic", "partition", "to topic", "from offset", "to offset", "records"),
         [
             *(
@@ -213,7 +218,7 @@ def _grids(plan: FlowPlan) -> Iterator[Grid]:
             ),
             *((topic.topic, None, topic.remote_topic, None, None, topic.records) for topic in plan.upcoming),
         ],
-        empty="nothing to copy",
+        empty=f"nothing to {work}",
     )
     yield Grid.of(
         f"{plan.flow}: undecided, not copied before a transaction of the source ends (see twinlog status)",

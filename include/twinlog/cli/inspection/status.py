@@ -160,16 +160,19 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
             ],
         )
     yield Grid.of(
-        f"{status.flow}: copied, but the offset map has lost where to (map-lost; see `twinlog audit`)",
+        f"{status.flow}: copied, but the offset map has lost where to (map-lost)",
         "topic | partition | offsets: unmapped_offsets",
         (part for part in parts(status.topics) if part["unmapped_offsets"]),
     )
     yield Grid.of(
-        f"{status.flow}: copied, and deleted from the copy though the source holds it (deleted-early; see `twinlog"
-        " audit`)",
+        f"{status.flow}: copied, and deleted from the copy though the source holds it (deleted-early)",
         "topic | partition | records, at most: deleted_early | what_to_do",
         (part for part in parts(status.topics) if part["deleted_early"]),
-        what_to_do=lambda it: f"twinlog topics rebuild --topic {shlex.quote(it['topic'])}",
+        what_to_do=lambda it: (
+            "let the engine copy it anew"
+            if status.observed
+            else f"twinlog topics rebuild --topic {shlex.quote(it['topic'])}"
+        ),
     )
     yield gap_grid(status.flow, status.gaps)
     yield Grid.of(f"{status.flow}: paused topics", "topic | since | by | reason", status.paused)
@@ -181,7 +184,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
 
 
 def _title(status: FlowStatus) -> str:
-    by = "" if status.copied_by == "twinlog" else f", copied by {status.copied_by} and only observed"
+    by = f", copied by {status.copied_by} and only observed" if status.observed else ""
     told = f"{status.held or status.state.value}{by}"
     stopped = f", {_stopped(status.stopped)}" if status.stopped else ""
     if status.stopped_partitions:
@@ -205,7 +208,8 @@ def _behind(status: FlowStatus) -> str:
     undecided = f", {status.undecided_records:,} undecided" if status.undecided_records else ""
     unseen = f", {status.unseen_partitions:,} partitions not looked at" if status.unseen_partitions else ""
     if not status.has_run:
-        waiting = f"; {status.lag_records:,} records to copy" if status.lag_records else ""
+        work = "read" if status.observed else "copy"
+        waiting = f"; {status.lag_records:,} records to {work}" if status.lag_records else ""
         return f"no cycle has ever ended{waiting}{undecided}{unseen}"
     known = sum(topic.lag_records or 0 for topic in status.topics)
     least = f"at least {known:,} records behind" if known else "lag not known"

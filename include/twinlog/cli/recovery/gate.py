@@ -142,19 +142,16 @@ def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
 
 
 def _observed(flow: str, seen: ObservedCopy) -> Iterator[Grid]:
-    columns = (
-        "topic | equal copies: equal | missing | doubled | changed | reordered | foreign"
-        " | passed over so far: passed_over | not exact yet: open_records"
-    )
+    from twinlog.judge.observed import WHAT_TO_DO
+
+    kinds = " | ".join(WHAT_TO_DO)
+    columns = f"topic | equal copies: equal | {kinds} | passed over so far: passed_over | not exact yet: open_records"
     yield Grid.of(
         f"{flow}: copied by {seen.copied_by}, and observed",
         columns,
         seen.topics,
-        missing=partial(_count, "missing"),
-        doubled=partial(_count, "doubled"),
-        changed=partial(_count, "changed"),
-        reordered=partial(_count, "reordered"),
-        foreign=partial(_count, "foreign"),
+        "nothing was observed yet",
+        **{kind: partial(_count, kind) for kind in WHAT_TO_DO},
     )
     columns = (
         "group | topic | partition | on the source: upstream_offset | by the map: ours | exact"

@@ -257,7 +257,7 @@ def _say_planned(flow: FlowSettings, begun: Begun) -> None:
     changes = f", {len(synced.changes):,} changes on {flow.target.alias}" if synced.changes else ""
     say(
         f"{flow.name}: {len(begun.snapshot.discovery.topics):,} topics{changes},"
-        f" at most {planned.records:,} records to copy in {len(planned.ranges):,} partitions"
+        f" at most {planned.records:,} records to {flow.work} in {len(planned.ranges):,} partitions"
     )
 
 

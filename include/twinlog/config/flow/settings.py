@@ -327,6 +327,17 @@ class FlowSettings:
         """Return what to add to a line for people about a flow that another engine copies; "" if twinlog does."""
         return f" ({self.copied_by} copies, twinlog only observes)" if self.observed else ""
 
+    @property
+    def work(self) -> str:
+        """Say what a cycle does with records: it copies them, or reads those that another engine has copied."""
+        return "read" if self.observed else "copy"
+
+    def copied_anew(self, topic: str) -> str:
+        """Say how a topic is copied anew: by a rebuild, or by the engine that copies it."""
+        if self.observed:
+            return "let the engine copy it anew"
+        return f"`twinlog topics rebuild --topic {topic}` copies it anew"
+
     def require_copied(self, what: str) -> None:
         """Raise UsageError if `what` would change copies, groups or topics that another engine looks after."""
         if self.observed:
