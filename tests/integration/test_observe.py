@@ -133,6 +133,29 @@ def test_what_would_change_the_copy_is_refused(scene):
         assert "copied by other and only observed here" in scene.capsys.readouterr().err
 
 
+def test_gate_and_groups_say_the_same_of_a_position(scene, monkeypatch):
+    """Of one that has read what is not copied yet, one before its place, and one that the engine put behind it."""
+    produce(scene.clusters["A"], scene.topic, some(100, 120))
+    for name, here, there in (("ahead", 110, 90), ("before", 45, 40), ("behind", 45, 70)):
+        commit_group(scene.clusters["A"], f"{scene.topic}-{name}", scene.topic, here)
+        commit_group(scene.clusters["B"], f"{scene.topic}-{name}", scene.remote, there)
+    scene.run("run", "--once")
+    later = clock.now_ms() + 10 * 60_000
+    with monkeypatch.context() as shifted:
+        shifted.setattr(clock, "now_ms", lambda: later)
+        scene.run("run", "--once")
+        _, gate = scene.run("gate", "--still-writing")
+        _, groups = scene.run("groups")
+    told = [
+        (it["downstream_offset"], it["exact"], it["expected_duplicates"], it["records_skipped"])
+        for it in groups["flows"][0]["rows"]
+    ]
+    judged = [(it["ours"], it["exact"], it["again"], it["skipped"]) for it in gate["observed"]["groups"]]
+    # The copy ends at 108; ten records behind it were read, too.
+    assert [(108, True, 28, 0), (55, True, 15, 0), (55, True, 0, 15)] == told
+    assert told == judged
+
+
 def test_nobody_says_that_twinlog_copies(scene):
     """Plan, status and a cycle name what is to read; the topic that nobody copies is named, and not counted."""
     create_topic(scene.clusters["A"], f"{scene.topic}-nobody")
