@@ -73,7 +73,14 @@ def test_a_copy_of_another_engine_comes_before_all_else():
     copy = ObservedCopy("other", (orders,), (), ("inventory",))
     page = page_of(result(observed=copy), evidence="e.json", signed_by="")
     parts = (
-        *("Copied by other", "Nobody copies", "inventory", ">missing<", WHAT_TO_DO["missing"], ">doubled<"),
+        *(
+            "Copied by another engine",
+            "Nobody copies",
+            "inventory",
+            ">missing<",
+            WHAT_TO_DO["missing"],
+            ">doubled<",
+        ),
         *("source <code>4 to 13</code> copy <code>20 to 29</code>", WHAT_TO_DO["doubled"], "Compared so far"),
         "Forbids a failover",
     )

@@ -146,6 +146,8 @@ def test_gate_and_groups_say_the_same_of_a_position(scene, monkeypatch):
         scene.run("run", "--once")
         _, gate = scene.run("gate", "--still-writing")
         _, groups = scene.run("groups")
+    whys = {it["text"].partition(";")[0] for it in groups["flows"][0]["rows"]}
+    assert {"the engine places groups", "it has read on there, or was moved there"} == whys
     told = [
         (it["downstream_offset"], it["exact"], it["expected_duplicates"], it["records_skipped"])
         for it in groups["flows"][0]["rows"]
@@ -161,6 +163,7 @@ def test_nobody_says_that_twinlog_copies(scene):
     create_topic(scene.clusters["A"], f"{scene.topic}-nobody")
     produce(scene.clusters["A"], f"{scene.topic}-nobody", some(0, 7))
     scene.capsys.readouterr()
+    commit_group(scene.clusters["A"], f"{scene.topic}-group", scene.topic, 45)
     said = []
     for words in (["plan"], ["status"], ["run", "--once"], ["plan"]):
         main([*words, "--config", str(scene.file)])

@@ -154,7 +154,8 @@ def sync_switch(flow: FlowSettings, seen: GroupView) -> SyncSwitch:
         )
     if seen.held:
         return SyncSwitch(on=False, why_not=f"the flow is {seen.held}")
-    return SyncSwitch(flow.sync_group_offsets, "sync.group.offsets.enabled is false")
+    why_not = "the engine places groups" if flow.observed else "sync.group.offsets.enabled is false"
+    return SyncSwitch(flow.sync_group_offsets, why_not)
 
 
 def _of_partition(

@@ -171,7 +171,7 @@ def run_cycle(
             snapshot=snapshot,
         )
         say(
-            f"{flow.name}: read {copied.records:,} records that {flow.copied_by} has copied in {copied.seconds:,.1f} s"
+            f"{flow.name}: read {copied.records:,} records that the engine has copied in {copied.seconds:,.1f} s"
         )
     elif begun.has_work:
         copied = copy.run(
