@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.fact import NOT_ASKED
+from twinlog.fact import NOT_ASKED, Total
+from twinlog.facts.flow import FlowFacts
 from twinlog.facts.partition import MapSummary, PartitionFacts
-from twinlog.judge.rows import map_wanted
+from twinlog.facts.topic import TopicFacts
+from twinlog.formats.ledger.observed import Observed
+from twinlog.judge.rows import found_in, map_wanted
+from twinlog.kafka_types import SourceIncarnation
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps
 
 HELD = PartitionFacts("orders", "orders", 0, 0, 9, 9, 0, None, 0, 9, 1, 1, unmapped_offsets=0)
 """Both sides hold nine offsets, all of them looked at; the map is whole, and knows of no record."""
@@ -35,3 +41,30 @@ def test_a_copy_with_records_has_a_map_of_records_unless_others_write_to_it(
 ) -> None:
     """Then a whole map is enough; one that is lost, or has lost a part, is not, nor a source that nobody saw."""
     assert wanted == map_wanted(row, shared=shared)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "carried", "missing", "doubled"),
+    [
+        (1, {}, "", ""),
+        (2, {}, "1 partition(s) were not observed yet", "1 partition(s) were not observed yet"),
+        (
+            1,
+            {"skipped": [{"upstream": [5, 8], "told": False}]},
+            "3 record(s) have no copy so far, though later ones have",
+            "",
+        ),
+        (1, {"unmatched_since": 1}, "", "records at the end of the copy are like none of the source so far"),
+    ],
+)
+def test_what_was_found_is_known_in_part_while_some_was_not_looked_at(
+    partitions: int, carried: dict, missing: str, doubled: str
+) -> None:
+    """Neither a partition that could not be read, nor records that wait for their copy, count as sound."""
+    seen = Observed("orders", "", 0, "A.orders", "", 0, 9, 9, 9, 9, {"doubled": 4}, {}, (), 0, 0, 1, carried)
+    ledger = Ledger(observed={SourceIncarnation("orders", "", 0): seen})
+    topic = TopicFacts("orders", "A.orders", partitions, Total(), 0, 0, (HELD,))
+    nothing = Total()
+    facts = FlowFacts(1, True, ledger, {}, Maps({}, {}), (topic,), (), (), 0, nothing, nothing, 0, {}, {}, 1)
+    found = found_in(facts, topic)
+    assert (Total(0, missing), Total(4, doubled)) == (found["missing"], found["doubled"])

@@ -6,6 +6,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.config.flow.settings import CopiedBy
 from twinlog.errors import ClusterRefused, TerminalError, TransientError
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim
@@ -99,6 +100,18 @@ def test_a_copy_that_was_deleted_stops(flow, clusters, source, with_internal):
     write_ledger(flow, with_internal, [Incarnation("orders", topic.topic_id, 1, "A.orders")])
     discovery = discover.run(flow, clusters)
     assert ([("orders", ProblemCode.COPY_DELETED)], True) == (codes(discovery), discovery.topics[0].blocked)
+
+
+@pytest.mark.parametrize(
+    ("by", "todo"), [("twinlog", "`twinlog topics rebuild --topic orders`"), ("other", "let the engine")]
+)
+def test_who_copies_a_topic_copies_it_anew(flow, clusters, source, with_internal, by, todo):
+    """A hint names no command that is refused for a copy of another engine."""
+    source.add_topic("orders")
+    with_internal.add_topic("A.orders")
+    write_ledger(flow, with_internal, [Incarnation("orders", "an-earlier-id", 1, "A.orders")])
+    (problem,) = discover.run(replace(flow, copied_by=CopiedBy(by)), clusters).problems
+    assert (True, by == "twinlog") == (todo in problem.hint, "twinlog" in problem.hint)
 
 
 def test_a_deleted_topic_is_said_and_stops_nothing(flow, clusters, source, with_internal):

@@ -10,6 +10,7 @@ from twinlog.airflow.plugin.overview import Fact, FlowCard, json_of, overview_of
 from twinlog.airflow.plugin.reading import Details, SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import Tone, state_of
 from twinlog.audit.coverage import PartitionCoverage
+from twinlog.config.flow.settings import CopiedBy
 from twinlog.facts.gaps import GapReport
 from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.ledger.gate import GateOutcome
@@ -170,6 +171,24 @@ def test_a_flow_of_which_nothing_was_ever_audited_is_not_green(proved: int, said
     shown = card(seen_flow(details=details))
     assert said_so is (shown.state.tone is Tone.WARN)
     assert said_so is any("No audit has ever compared" in it.what for it in shown.troubles)
+
+
+@pytest.mark.parametrize(("by", "todo"), [("twinlog", "Dag audit."), ("other", "A cycle compares")])
+def test_a_copy_of_another_engine_is_compared_by_cycles(by: str, todo: str) -> None:
+    """No audit is for it; that nothing was compared is said none the less, and what differs is named by the gate."""
+    never = PartitionCoverage("orders", 0, 10, 0, 0, None)
+    different = replace(never, topic="payments", differences=2, at_ms=5)
+    flow = replace(FLOW, copied_by=CopiedBy(by))
+    told = [
+        (it.tone, it.todo)
+        for coverage in ((never,), (different,))
+        for it in card(replace(seen_flow(details=Details(NOW, coverage=coverage)), flow=flow)).troubles
+        if "audit" in it.what.lower()
+    ]
+    command = "audit" if by == "twinlog" else "gate"
+    assert [Tone.WARN, Tone.BAD] == [tone for tone, _ in told]
+    assert told[0][1].startswith(todo)
+    assert told[1][1] == f"twinlog {command} --flow 'A->B' names the records; docs/{command}.md."
 
 
 def home(status: FlowStatus | None, *, error: str = "") -> SeenFlow:

@@ -259,18 +259,19 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
         return
     whole = total(details.coverage)
     observed = seen.flow.observed
-    if whole.held and not whole.compared and not details.coverage_error and not observed:
+    command = "gate" if observed else "audit"
+    if whole.held and not whole.compared and not details.coverage_error:
         yield Trouble(
             Tone.WARN,
             "No audit has ever compared the copies with their source: nothing is proved equal.",
-            "Dag audit.",
+            "A cycle compares copies that it has seen for five minutes." if observed else "Dag audit.",
         )
     different = sorted({partition.topic for partition in details.coverage if partition.differences})
     if different:
         yield Trouble(
             Tone.BAD,
             f"Audits found that copies of {listed(different, NAMED)} are not equal to their source.",
-            f"twinlog {'gate' if observed else 'audit'} --flow '{seen.flow.name}' names the records; docs/audit.md.",
+            f"twinlog {command} --flow '{seen.flow.name}' names the records; docs/{command}.md.",
         )
     groups = sorted({row.group for row in details.groups.wrongly}) if details.groups is not None else []
     if groups:
