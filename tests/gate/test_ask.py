@@ -802,7 +802,7 @@ def test_while_a_copy_is_being_emptied_no_picture_is_of_it(ask, flow, clusters, 
 
 @pytest.mark.usefixtures("ran")
 def test_a_group_whose_positions_are_refused_is_not_covered(ask, flow, source, target, orders):
-    """Nobody knows where it stands; a share group has no place either, and is named as well."""
+    """Nobody knows where it stands; a share group without a start has no place either, and is named as well."""
     source.commit("billing", orders, 5)
     source.commit("shared", orders, 5).type = GroupType.SHARE
     source.refuse("committed_offsets", "billing", ClusterRefused("no", code="unauthorised"))
@@ -817,6 +817,18 @@ def test_a_group_whose_positions_are_refused_is_not_covered(ask, flow, source, t
     ]
     write_ledger(flow, target, waivers)
     assert ask().ready
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_share_group_in_its_place_is_covered(ask, source, target, orders):
+    """What it acknowledged behind its start offset counts as read again, unless it has members on the target."""
+    source.start_share("shared", orders, 3, lag=1)
+    there = target.start_share("shared", TopicPartition("A.orders", 0), 3)
+    result = ask()
+    assert ((), [("shared", 1)]) == (result.blocking, [(it.group, it.duplicates) for it in result.groups])
+    source.start_share("shared", orders, 4)
+    there.state = GroupState.STABLE
+    assert {"shared"} <= {it for check in ask().checks if check.blocks for it in check.subjects}
 
 
 @pytest.mark.usefixtures("ran")

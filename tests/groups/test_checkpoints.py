@@ -317,7 +317,7 @@ def test_a_step_forward_is_in_its_checkpoint_whatever_became_of_the_commit(
 
 
 def test_groups_by_filter_and_type(step, orders, copied, source):
-    """Streams groups are placed by their input offsets, share groups are named, and filtered ones are not."""
+    """Streams groups are placed by their input offsets, share groups without a start named, and filtered ones not."""
     copied(orders, 0, 5)
     source.commit("billing", orders, 3)
     source.commit("console-consumer-1", orders, 3)
@@ -326,6 +326,76 @@ def test_groups_by_filter_and_type(step, orders, copied, source):
     result = step(groups=NameFilter((".*",), ("console-consumer-.*",)))
     assert ["billing", "streaming"] == [row.group for row in result.rows]
     assert [("shared", "share", True)] == [(it.group, it.type, it.ours) for it in result.uncovered]
+
+
+def share_starts(target: FakeCluster) -> dict:
+    return {it: start.offset for it, start in target.share_starts(["shared"]).require()["shared"].items()}
+
+
+@pytest.mark.parametrize(("lag", "again"), [(-1, 2), (1, 1), (2, 0), (9, 0)])
+def test_a_share_group_is_placed_by_its_start_offset(step, orders, copied, source, target, lag, again):
+    """Never exact: what it acknowledged behind that comes again, at most all of it; MM2 has no checkpoint for it."""
+    copied(orders, 0, 5)
+    source.start_share("shared", orders, 3, lag)
+    result = step()
+    row = only(result)
+    assert (SyncState.SYNCED, SyncReason.WRITTEN, 3, 3, again) == seen(row)
+    assert (False, False, (), 1, 0) == (
+        row.exact,
+        row.ahead,
+        result.uncovered,
+        result.committed,
+        result.checkpoints,
+    )
+    assert ({REMOTE: 3}, []) == (share_starts(target), written(target))
+    assert (SyncState.SYNCED, SyncReason.UNCHANGED, 3, 3, again) == seen(only(step()))
+
+
+def test_a_share_group_ahead_of_the_copy_waits_at_its_end(step, orders, copied, source, target):
+    """What it acknowledged beyond the copy comes again, and what it acknowledged behind its start offset."""
+    copied(orders, 0, 5)
+    for _ in range(4):
+        source.append(orders, key=b"k", value=b"v")
+    source.start_share("shared", orders, 7, lag=1)
+    row = only(step())
+    assert (5, True, False, 2 + 1) == (
+        row.downstream_offset,
+        row.ahead,
+        row.exact,
+        row.expected_duplicates,
+    )
+    assert {REMOTE: 5} == share_starts(target)
+
+
+def test_a_share_group_that_cannot_be_placed_is_named(step, orders, copied, source, target):
+    """Nothing acknowledged, members on the target, sync off, a refusal on either side: nothing is written."""
+    copied(orders, 0, 5)
+    source.start_share("shared", orders, -1)
+    [named] = step().uncovered
+    assert (
+        "shared",
+        "it reads orders-0 and has committed nothing there: its share.auto.offset.reset",
+    ) == (
+        named.group,
+        named.reason.partition(" says")[0],
+    )
+    source.start_share("shared", orders, 3)
+    assert SyncReason.SYNC_DISABLED is only(step(sync_group_offsets=False)).reason
+    target.refuse("alter_share_starts", "shared", ClusterRefused("B is too old"))
+    assert (SyncReason.REFUSED, "B is too old") == ((row := only(step())).reason, row.text)
+    target.refuse("share_starts", "shared", ClusterRefused("B lacks it"))
+    assert (SyncReason.REFUSED, "B lacks it") == ((row := only(step())).reason, row.text)
+    source.refuse("share_starts", "shared", ClusterRefused("A says no"))
+    assert [("shared", "A says no", True)] == [(it.group, it.reason, it.refused) for it in step().uncovered]
+
+
+def test_a_share_group_with_members_on_the_target_is_left_there(step, orders, copied, source, target):
+    """They read on by themselves; a failover waits for them, as for others."""
+    copied(orders, 0, 5)
+    source.start_share("shared", orders, 3)
+    target.start_share("shared", REMOTE, 1).state = GroupState.STABLE
+    assert (SyncReason.ACTIVE_THERE, True) == ((row := only(step())).reason, row.misplaced)
+    assert {REMOTE: 1} == share_starts(target)
 
 
 def test_a_group_whose_name_has_a_line_end_is_named(step, orders, copied, source):

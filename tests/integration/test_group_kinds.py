@@ -1,6 +1,6 @@
 """Groups of every kind in one report: consumer and streams protocol, static members, share groups, a recreated topic.
 
-Costs about 15 s; the long test is a share group, with Kafka's own Java consumer.
+Costs about 20 s; the long test is a share group with Kafka's own Java consumer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from lab import Seen, commit_group, configure, create_topic, cycle, produce
 from twinlog.client.pairs import Ask
 from twinlog.client.translator import FlowTranslator
-from twinlog.cluster.admin.groups import GroupType
+from twinlog.cluster.admin.groups import GroupType, OffsetChange
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -216,25 +216,81 @@ def test_of_a_source_that_holds_nothing_any_more_nothing_comes_again(
     assert (0, True, 0) == (answer.downstream_offset, answer.exact, answer.again)
 
 
+def copied_in_two_cycles(flow: FlowSettings, cluster: Any, topic: str) -> None:
+    """Copy with a commit marker between records 19 and 20, so that offsets on the target differ from there on."""
+    for part in (RECORDS[:20], RECORDS[20:]):
+        produce(cluster, topic, part)
+        cycle(flow)
+
+
+def test_a_share_group_starts_on_the_target_where_the_map_says(
+    cluster_a, cluster_b, tmp_path, unique_topic
+) -> None:
+    """The group is made there; MM2 gets no checkpoint of it, and with the same start nothing is set again."""
+    topic = create_topic(cluster_a, unique_topic("start"))
+    flow = flow_of_groups(tmp_path, cluster_a, cluster_b, topic)
+    remote = KafkaPartition(flow.policy.format_remote_topic(flow.source.alias, topic), 0)
+    group = f"shared-{topic}"
+    copied_in_two_cycles(flow, cluster_a, topic)
+    with open_clusters(flow) as clusters:
+        starts = {group: {KafkaPartition(topic, 0): OffsetChange(25, None)}}
+        clusters.source.alter_share_starts(starts).require()
+        [answer] = FlowTranslator(flow, clusters).translate([Ask(topic, 0, 25)])
+        assert 26 == answer.downstream_offset
+        for reason in (SyncReason.WRITTEN, SyncReason.UNCHANGED):
+            result = checkpoints.run(flow, clusters)
+            [row] = result.rows
+            assert (group, 26, 26, False, 0, reason) == (
+                row.group,
+                row.downstream_offset,
+                row.committed_there,
+                row.exact,
+                row.expected_duplicates,
+                row.reason,
+            )
+            assert ((), 0) == (result.uncovered, result.checkpoints)
+        [there] = clusters.target.share_starts([group]).require().items()
+        assert (group, {remote: 26}) == (there[0], {it: start.offset for it, start in there[1].items()})
+        refused = clusters.target.alter_share_starts({group: {remote: OffsetChange(0, 25)}}).refused
+        assert ["offset-moved"] == [error.code for error in refused.values()]
+        assert {"nobody": {}} == clusters.target.share_starts(["nobody"]).require()
+
+
+def read_as_share_member(cluster: Any, group: str, topic: str, count: int) -> list[bytes]:
+    """Read and acknowledge as Kafka's own Java share consumer; return the values."""
+    command = [str(find_java().path), "-cp", class_path(tools_jars())]
+    command += ["org.apache.kafka.tools.consumer.ConsoleShareConsumer", "--topic", topic, "--group", group]
+    command += ["--bootstrap-server", cluster.bootstrap_servers, "--formatter-property", "print.key=true"]
+    command += ["--max-messages", str(count), "--timeout-ms", "10000"]
+    found = subprocess.run(command, capture_output=True, timeout=120, check=False).stdout
+    return [line.partition(b"\t")[0] for line in found.splitlines()]
+
+
 @pytest.mark.long
-def test_a_share_group_is_listed_as_not_covered(cluster_a, cluster_b, tmp_path, unique_topic) -> None:
-    """It keeps its progress elsewhere: nobody finds out on the day."""
+def test_a_share_consumer_goes_on_at_the_next_record_on_the_target(
+    cluster_a, cluster_b, tmp_path, unique_topic
+) -> None:
+    """Before its first acknowledgement the group is named: nobody finds out on the day."""
     topic = create_topic(cluster_a, unique_topic("share"))
     flow = flow_of_groups(tmp_path, cluster_a, cluster_b, topic)
-    produce(cluster_a, topic, RECORDS)
-    cycle(flow)
-    command = [str(find_java().path), "-cp", class_path(tools_jars())]
-    command += ["org.apache.kafka.tools.consumer.ConsoleShareConsumer", "--topic", topic]
-    command += [
-        "--bootstrap-server",
-        cluster_a.bootstrap_servers,
-        "--group",
-        f"shared-{topic}",
-        "--timeout-ms",
-        "10000",
-    ]
-    subprocess.run(command, capture_output=True, timeout=120, check=False)
+    remote = flow.policy.format_remote_topic(flow.source.alias, topic)
+    group = f"shared-{topic}"
+    copied_in_two_cycles(flow, cluster_a, topic)
+    assert [] == read_as_share_member(cluster_a, group, topic, 1)  # share.auto.offset.reset is latest
     with open_clusters(flow) as clusters:
         result = checkpoints.run(flow, clusters)
-    assert [(f"shared-{topic}", "share")] == [(it.group, it.type) for it in result.uncovered]
-    assert () == result.rows
+        assert [(group, "share")] == [(it.group, it.type) for it in result.uncovered]
+        assert () == result.rows
+        starts = {group: {KafkaPartition(topic, 0): OffsetChange(15, None)}}
+        clusters.source.alter_share_starts(starts).require()
+        assert [b"%d" % n for n in range(15, 22)] == read_as_share_member(cluster_a, group, topic, 7)
+        [row] = checkpoints.run(flow, clusters).rows
+        assert (22, 23, 23, 0) == (
+            row.upstream_offset,
+            row.downstream_offset,
+            row.committed_there,
+            row.expected_duplicates,
+        )
+        assert [b"22", b"23"] == read_as_share_member(cluster_b, group, remote, 2)
+        [row] = checkpoints.run(flow, clusters).rows
+        assert (SyncReason.READ_ON_THERE, 25) == (row.reason, row.committed_there)

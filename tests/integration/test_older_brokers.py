@@ -29,9 +29,11 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.batches import codec as codecs
+from twinlog.cluster.admin.groups import GroupPartition, OffsetChange
 from twinlog.cluster.api import open_clusters
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import FencedError
+from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
 from twinlog.lane.fence.fence import fence
@@ -180,3 +182,15 @@ def test_configs_that_the_target_does_not_know_or_take_are_named_one_by_one(
         f"topic OLD.{topic}: message.format.version": "unknown-config",
         f"topic OLD.{topic}: segment.bytes": "refused",
     } == {it.name: it.code for it in result.refused if topic in it.name}
+
+
+def test_share_groups_are_refused_by_name(older, tmp_path) -> None:
+    """3.9 has no request for them: each is refused, and other groups are not."""
+    flow = flow_of(tmp_path, older, older, "none")
+    at = TopicPartition("none", 0)
+    with open_clusters(flow) as clusters:
+        read = clusters.source.share_starts(["shared"])
+        changed = clusters.target.alter_share_starts({"shared": {at: OffsetChange(1, None)}})
+    assert (["shared"], [GroupPartition("shared", *at)]) == ([*read.refused], [*changed.refused])
+    errors = [*read.refused.values(), *changed.refused.values()]
+    assert [(35, True)] * 2 == [(it.data["kafka_code"], "4.2 with share groups" in it.hint) for it in errors]

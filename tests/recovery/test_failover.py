@@ -127,6 +127,18 @@ class TestPlanned:
         ]
         assert (0.0, 0) == (report.rpo_seconds, report.exit_code)
 
+    def test_places_share_groups_by_their_start_offsets(self, world: World):
+        """Of what comes again no more is promised than that it is at most so much; the gate has nothing against it."""
+        world.write(4)
+        world.clusters.source.start_share("shared", ORDERS, 2, lag=6)
+        report = world.fail_over()
+        assert State.PROMOTED is report.state, steps_of(report)
+        starts = world.clusters.target.share_starts(["shared"]).require()["shared"]
+        assert {COPY: 2} == {it: start.offset for it, start in starts.items()}
+        assert [("billing", 3, 0), ("shared", 2, 9 - 2 - 6)] == [
+            (it.group, it.downstream_offset, it.again) for it in report.groups
+        ]
+
     def test_a_flow_without_heartbeats_has_no_canary(self, world: World):
         """There is no topic to write to, and the failover ends well."""
         world.flow = replace(world.flow, emit_heartbeats=False)

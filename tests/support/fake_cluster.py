@@ -27,6 +27,7 @@ from twinlog.cluster.admin.groups import (
     GroupListing,
     GroupPartition,
     OffsetChange,
+    ShareStart,
 )
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.admin.topics import LogDirs
@@ -336,6 +337,22 @@ class FakeCluster(FakeAccess):
         """Commit where the expected position stands and nobody is in the group."""
         refused = {name: error for (verb, name), error in self._refusals.items() if verb == "alter_offsets"}
         return self._groups.altered(changes, refused, self.calls)
+
+    def share_starts(self, groups: Iterable[str]) -> Answers[str, Mapping[TopicPartition, ShareStart]]:
+        """Return where share groups start."""
+        return self._answer("share_starts", groups, self._groups.started)
+
+    def start_share(self, group: str, at: TopicPartition, offset: int, lag: int = -1) -> FakeGroup:
+        """Give a share group a start offset."""
+        return self._groups.start_share(group, at, offset, lag)
+
+    def alter_share_starts(
+        self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+    ) -> Answers[GroupPartition, None]:
+        """Set start offsets where the expected one stands and nobody is in the group."""
+        verb = "alter_share_starts"
+        refused = {name: error for (asked, name), error in self._refusals.items() if asked == verb}
+        return self._groups.altered(changes, refused, self.calls, shared=True)
 
     def connect_workers(self, group: str) -> ConnectWorkers:
         """Say what `workers` says."""

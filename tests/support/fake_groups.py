@@ -15,6 +15,7 @@ from twinlog.cluster.admin.groups import (
     GroupState,
     GroupType,
     OffsetChange,
+    ShareStart,
 )
 from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TransientError, TwinlogError
@@ -48,6 +49,17 @@ class FakeGroups:
         """List all groups."""
         return tuple(GroupListing(name, it.type, it.state) for name, it in sorted(self._groups.items()))
 
+    def start_share(self, group: str, at: TopicPartition, offset: int, lag: int = -1) -> FakeGroup:
+        """Give a share group a start offset; the group appears with its first one."""
+        state = self._groups.setdefault(group, FakeGroup(GroupType.SHARE))
+        state.offsets[at] = ShareStart(offset, lag=lag)
+        return state
+
+    def started(self, name: str) -> Mapping[TopicPartition, ShareStart]:
+        """Return the start offsets of one share group."""
+        offsets = self._groups.get(name, FakeGroup()).offsets
+        return {it: start for it, start in offsets.items() if isinstance(start, ShareStart)}
+
     def described(self, name: str) -> GroupDescription:
         """Describe one group."""
         it = self._groups.get(name, FakeGroup(state=GroupState.DEAD))
@@ -62,6 +74,8 @@ class FakeGroups:
         changes: Mapping[str, Mapping[TopicPartition, OffsetChange]],
         refusals: Mapping[str, TwinlogError],
         calls: list[str],
+        *,
+        shared: bool = False,
     ) -> Answers[GroupPartition, None]:
         """Commit where the expected position stands and nobody is in the group; note each in `calls`."""
         found: dict[GroupPartition, None] = {}
@@ -72,8 +86,13 @@ class FakeGroups:
                 if error is not None:
                     refused[GroupPartition(group, *it)] = error
                     continue
-                self.commit(group, it, change.offset, change.metadata)
-                calls.append(f"commit {group} {it.topic}-{it.partition} {change.offset}")
+                if shared:
+                    self.start_share(group, it, change.offset)
+                else:
+                    self.commit(group, it, change.offset, change.metadata)
+                calls.append(
+                    f"{'start' if shared else 'commit'} {group} {it.topic}-{it.partition} {change.offset}"
+                )
                 found[GroupPartition(group, *it)] = None
         return Answers(found, refused)
 

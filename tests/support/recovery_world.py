@@ -41,6 +41,7 @@ WRITES = AclBinding("TOPIC", "LITERAL", "orders", "User:shop", "*", "WRITE", "AL
 CHANGES = (
     "produce",
     "alter_offsets",
+    "alter_share_starts",
     "create_acls",
     "delete_acls",
     "create_topics",

@@ -21,6 +21,7 @@ from twinlog.cluster.admin.groups import (
     GroupListing,
     GroupPartition,
     OffsetChange,
+    ShareStart,
 )
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.admin.topics import LogDirs
@@ -126,6 +127,9 @@ class ClusterReader(Protocol):
     ) -> Answers[str, Mapping[TopicPartition, CommittedOffset]]:
         """Return all committed offsets of many groups; a group that does not exist has none."""
 
+    def share_starts(self, groups: Iterable[str]) -> Answers[str, Mapping[TopicPartition, ShareStart]]:
+        """Return the start offsets of share groups, -1 where there is none yet; a missing group has none."""
+
     def connect_workers(self, group: str) -> ConnectWorkers:
         """Return what the workers of a Kafka Connect group run; no members for a group that does not exist."""
 
@@ -167,6 +171,11 @@ class Cluster(ClusterReader, Protocol):
         A change is refused with code `offset-moved` if the position is no longer the expected one, with `group-active`
         if the group has members.
         """
+
+    def alter_share_starts(
+        self, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
+    ) -> Answers[GroupPartition, None]:
+        """Set start offsets of share groups without members, as `alter_offsets` does; creates missing groups."""
 
     def delete_groups(self, groups: Iterable[str]) -> Answers[str, None]:
         """Delete groups without members, with their offsets; one that does not exist is a success."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from twinlog.cluster import offsets as log_offsets
 from twinlog.cluster import prints
 from twinlog.cluster import records as record_io
-from twinlog.cluster.admin import acls, configs, group_offsets, quotas
+from twinlog.cluster.admin import acls, configs, group_offsets, quotas, share_groups
 from twinlog.cluster.admin import groups as group_admin
 from twinlog.cluster.admin import open_transactions as transactions
 from twinlog.cluster.admin import topics as topic_admin
@@ -126,6 +126,8 @@ class KafkaCluster:
     describe_groups = _by_client(group_admin.describe_groups)
     committed_offsets = _by_requests(group_offsets.committed_offsets)
     alter_offsets = _by_requests(group_offsets.alter_offsets)
+    share_starts = _by_requests(share_groups.share_starts)
+    alter_share_starts = _by_requests(share_groups.alter_share_starts)
     delete_groups = _by_requests(group_offsets.delete_groups)
     connect_workers = _by_requests(group_admin.connect_workers)
 

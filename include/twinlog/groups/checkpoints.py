@@ -17,6 +17,7 @@ from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.grouped import grouped
 from twinlog.groups.checkpoint_upkeep import apply_cut, plan_cut
 from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, changes_of, make_plan, without
 from twinlog.groups.report import (
@@ -99,8 +100,11 @@ def _not_as_seen(target: Cluster, seen: GroupView, plan: CheckpointPlan) -> Mapp
 
 def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartition, PositionVerdict]:
     """Commit the decided positions; return the verdicts on those that the target refused."""
-    changes = changes_of(decided)
-    refused = target.alter_offsets(changes).refused if changes else {}
+    refused: dict[GroupPartition, TwinlogError] = {}
+    for shared, its in grouped((it.standing.shared, it) for it in decided).items():
+        if changes := changes_of(its):
+            alter = target.alter_share_starts if shared else target.alter_offsets
+            refused |= alter(changes).refused
     return {key: _why_refused(error) for key, error in refused.items()}
 
 

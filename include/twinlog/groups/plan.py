@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.admin.groups import GroupPartition, GroupState, OffsetChange
+from twinlog.cluster.admin.groups import GroupPartition, GroupState, OffsetChange, ShareStart
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.observed import Observed
@@ -177,11 +178,18 @@ def _of_partition(
 
 
 def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupStanding]:
-    if route.target is None:
+    if route.target is None or route.source is None:
         return standings
     committed = [standing.committed.offset for standing in standings]
     found = places(committed, route.maps, route.target, route.source)
-    return (replace(standing, place=place) for standing, place in zip(standings, found, strict=True))
+    return (_at(it, place, route.source) for it, place in zip(standings, found, strict=True))
+
+
+def _at(standing: GroupStanding, place: Place, source: PartitionOffsets) -> GroupStanding:
+    """Put a group at its place; a share group's is never exact: what it acknowledged behind its start comes again."""
+    if isinstance(standing.committed, ShareStart):
+        place = replace(place, exact=False, again=place.again + standing.committed.acknowledged(source.end))
+    return replace(standing, place=place)
 
 
 def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding, sync: SyncSwitch) -> Decided:

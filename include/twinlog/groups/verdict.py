@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState
+from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, ShareStart
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import GroupSyncPolicy
 from twinlog.errors import FormatError
@@ -43,6 +43,11 @@ class GroupStanding:
     policy: GroupSyncPolicy
     kept: bool = False
     observed: Observed | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Say whether it is a share group: its place is a start offset, and MM2 has no checkpoint for it."""
+        return isinstance(self.committed, ShareStart)
 
     def doubled(self, offset: int) -> int:
         """Count what the group has read, and meets again behind an offset of a copy that holds records twice."""
@@ -188,7 +193,7 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
     when the group was last looked at.
     """
     offset, log = standing.place.offset, standing.route.target
-    if offset is None or log is None or standing.beyond_source:
+    if offset is None or log is None or standing.beyond_source or standing.shared:
         return None
     committed = standing.committed
     due = Checkpoint(*standing.key, committed.offset, offset, committed.metadata)

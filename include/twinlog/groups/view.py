@@ -102,12 +102,38 @@ def read_positions(flow: FlowSettings, clusters: Clusters) -> GroupPositions:
     every = clusters.source.groups()
     listed = tuple(group for group in every if flow.follows_group(group.group))
     undecided = tuple(group for group in every if flow.groups.why_unsure(group.group))
-    committed = clusters.source.committed_offsets([
-        group.group for group in listed if group.type.commits_offsets
-    ])
-    there = clusters.target.committed_offsets(committed.found)
-    unread = _without_offset(flow, clusters.source, listed, committed.found)
+    told = _told(clusters.source, listed)
+    committed = _known(told)
+    there = _known(_told(clusters.target, [group for group in listed if group.group in committed.found]))
+    unread = _without_offset(flow, clusters.source, listed, committed.found) | _without_start(
+        flow, told.found
+    )
     return GroupPositions(at_ms, listed, committed, there, listed_there(clusters.target), undecided, unread)
+
+
+def _told(cluster: ClusterReader, groups: Sequence[GroupListing]) -> Answers[str, Offsets]:
+    """Read committed offsets, and the start offsets of share groups."""
+    committed = cluster.committed_offsets([group.group for group in groups if group.type.commits_offsets])
+    starts = cluster.share_starts([group.group for group in groups if group.type is GroupType.SHARE])
+    return Answers({**committed.found, **starts.found}, {**committed.refused, **starts.refused})
+
+
+def _known(told: Answers[str, Offsets]) -> Answers[str, Offsets]:
+    """Leave out partitions in which a share group has no start offset."""
+    found = {
+        group: {it: at for it, at in offsets.items() if at.known} for group, offsets in told.found.items()
+    }
+    return Answers(found, told.refused)
+
+
+def _without_start(flow: FlowSettings, told: Mapping[str, Offsets]) -> dict[str, list[TopicPartition]]:
+    """Return the partitions in which share groups have no start offset yet."""
+    return grouped(
+        (group, it)
+        for group, offsets in told.items()
+        for it in sorted(offsets)
+        if not offsets[it].known and flow.why_left_out(it.topic) is None
+    )
 
 
 def _without_offset(
@@ -115,7 +141,7 @@ def _without_offset(
     source: ClusterReader,
     listed: Iterable[GroupListing],
     committed: Mapping[str, Offsets],
-) -> Mapping[str, Sequence[TopicPartition]]:
+) -> dict[str, list[TopicPartition]]:
     """Return the partitions that members read and of which their groups have committed nothing yet."""
     active = [
         group.group
@@ -179,17 +205,21 @@ def _uncovered(snapshot: FlowSnapshot, positions: GroupPositions) -> Iterator[Un
     for listing in positions.undecided:
         yield UncoveredGroup(listing.group, listing.type, flow.groups.why_unsure(listing.group), ours=False)
     for group_listing in positions.listed:
-        if group_listing.type is GroupType.SHARE:
-            reason = "a share group keeps its progress in no offsets that could be translated"
-            yield UncoveredGroup(group_listing.group, group_listing.type, reason)
+        told = (
+            positions.committed.found.get(group_listing.group, True)
+            or group_listing.group in positions.unread
+        )
+        if group_listing.type is GroupType.SHARE and not told:
+            yield UncoveredGroup(group_listing.group, GroupType.SHARE, "it has acknowledged nothing yet")
     for group, partitions in positions.unread.items():
         names = listed([
             f"{partition.topic}-{partition.partition}" for partition in partitions if partition not in empty
         ])
         if not names:
             continue
+        reset = "share.auto.offset.reset" if types[group] is GroupType.SHARE else "auto.offset.reset"
         reason = (
-            f"it reads {names} and has committed nothing there: its auto.offset.reset says where it starts on"
+            f"it reads {names} and has committed nothing there: its {reset} says where it starts on"
             f" {flow.target.alias}"
         )
         yield UncoveredGroup(group, types[group], reason)

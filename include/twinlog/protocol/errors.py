@@ -176,7 +176,9 @@ def error_for(code: int, doing: str, cluster: str) -> TwinlogError:
         return ClusterRefused(message, hint="run `twinlog check` to see which ACL is missing", **data)
     if code == Code.UNSUPPORTED_VERSION:
         return ClusterRefused(
-            message, hint="a source may be Kafka 2.0 or later, a target 2.8 or later", **data
+            message,
+            hint="a source may be Kafka 2.0 or later, a target 2.8 or later; both 4.2 with share groups",
+            **data,
         )
     if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         return TerminalError(message, code=UNKNOWN_TOPIC, **data)

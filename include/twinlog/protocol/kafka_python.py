@@ -61,6 +61,22 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=MESSAGES):  # type: ig
     """Tell their members, each with its partitions."""
 
 
+class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """Ask where share groups start in each partition (KIP-932)."""
+
+
+class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """Tell their start offsets, -1 for a partition without one, and from version 1 on their lags (KIP-1226)."""
+
+
+class AlterShareGroupOffsetsRequest(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """Set the start offsets of a share group without members."""
+
+
+class AlterShareGroupOffsetsResponse(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """Tell for each partition whether its start offset was set."""
+
+
 API_VERSIONS = Api(metadata.ApiVersionsRequest, metadata.ApiVersionsResponse, 0)
 METADATA = Api(metadata.MetadataRequest, metadata.MetadataResponse, 12)
 DESCRIPTION = Api(metadata.MetadataRequest, metadata.MetadataResponse, 10)
@@ -80,6 +96,8 @@ OFFSET_FETCH = Api(consumer.OffsetFetchRequest, consumer.OffsetFetchResponse, 8)
 OFFSET_COMMIT = Api(consumer.OffsetCommitRequest, consumer.OffsetCommitResponse, 8)
 DESCRIBE_GROUPS = Api(admin.DescribeGroupsRequest, admin.DescribeGroupsResponse, 5)
 DESCRIBE_CONSUMER_GROUPS = Api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0)
+DESCRIBE_SHARE_OFFSETS = Api(DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse, 1)
+ALTER_SHARE_OFFSETS = Api(AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse, 0)
 DELETE_GROUPS = Api(admin.DeleteGroupsRequest, admin.DeleteGroupsResponse, 2)
 LIST_OFFSETS = Api(consumer.ListOffsetsRequest, consumer.ListOffsetsResponse, 5)
 

@@ -209,7 +209,7 @@ def find_names(flow: FlowSettings, clusters: Clusters) -> tuple[Names, tuple[str
     hidden = tuple(name for name in named if name not in seen and flow.why_left_out(name) is None)
     groups: tuple[str, ...] = ()
     with suppress(ClusterRefused):  # `_refused` tells of it, and the flow copies without
-        found = (group for group in clusters.source.groups() if group.type.commits_offsets)
+        found = (group for group in clusters.source.groups() if group.type.placed)
         groups = tuple(group.group for group in found if flow.follows_group(group.group))
     return Names((*seen, *hidden), groups, frozenset(clusters.target.topic_names())), hidden
 

@@ -212,9 +212,10 @@ would leave more time between reading a position and replacing it.
 """
 
 
-def alter_offsets(
-    brokers: Brokers, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
-) -> Answers[GroupPartition, None]:
+Changes = Mapping[str, Mapping[TopicPartition, OffsetChange]]
+
+
+def alter_offsets(brokers: Brokers, changes: Changes) -> Answers[GroupPartition, None]:
     """Commit positions for groups without members, each group read again right before it is written.
 
     A change is refused with `offset-moved` if the position is no longer the expected one, or if an open transaction is
@@ -222,6 +223,26 @@ def alter_offsets(
     itself. Between our read and our write a consumer may still join, commit and leave: Kafka has no compare-and-set,
     and the time between is some milliseconds.
     """
+
+    def read(connection: Connection, names: Sequence[str]) -> Iterator[Standing]:
+        for name, error, topics in fetch(connection, names, changes):
+            yield name, error if error not in GONE else 0, committed_in(topics), _unstable(topics)
+
+    return replace_positions(brokers, changes, "commit offsets of", read, _commit)
+
+
+Standing = tuple[str, int, Mapping[TopicPartition, CommittedOffset], Collection[TopicPartition]]
+"""A group, an error code, its positions, and the partitions whose position a transaction is about to replace."""
+
+
+def replace_positions(
+    brokers: Brokers,
+    changes: Changes,
+    doing: str,
+    read: Callable[[Connection, Sequence[str]], Iterable[Standing]],
+    commit: Callable[[Connection, Changes], Iterable[tuple[GroupPartition, int]]],
+) -> Answers[GroupPartition, None]:
+    """Compare the positions of groups by `read`, and replace those by `commit` that are the expected ones."""
     alias = brokers.settings.alias
     found: dict[GroupPartition, None] = {}
     refused: dict[GroupPartition, TwinlogError] = {}
@@ -233,25 +254,25 @@ def alter_offsets(
         )
         for part in portions:
             writable: dict[str, Mapping[TopicPartition, OffsetChange]] = {}
-            for name, error, topics in fetch(connection, part, changes):
-                if error and error not in GONE:
+            for name, error, standing, unstable in read(connection, part):
+                if error:
                     failed[name] = error
                     continue
-                moved = _moved(alias, name, changes[name], committed_in(topics), _unstable(topics))
+                moved = _moved(alias, name, changes[name], standing, unstable)
                 refused.update(moved)
                 writable[name] = {
                     it: v for it, v in changes[name].items() if GroupPartition(name, *it) not in moved
                 }
-            for key, code in _commit(connection, {name: it for name, it in writable.items() if it}):
+            for key, code in commit(connection, {name: it for name, it in writable.items() if it}):
                 if code in COORDINATOR_MOVED:
                     failed[key.group] = code
                 elif code:
-                    refused[key] = refusal(alias, code, "commit offsets of", key.group)
+                    refused[key] = refusal(alias, code, doing, key.group)
                 else:
                     found[key] = None
         return failed
 
-    unreached = by_coordinator(brokers, changes, "commit offsets of", write)
+    unreached = by_coordinator(brokers, changes, doing, write)
     for name, error in unreached.items():
         refused |= {GroupPartition(name, *change): error for change in changes[name]}
     return Answers({it: None for it in found if it not in refused}, refused)
@@ -265,12 +286,12 @@ def _moved(
     unstable: Collection[TopicPartition],
 ) -> dict[GroupPartition, TwinlogError]:
     """Return the changes whose partition no longer has the expected position, or is about to lose it."""
-    now = {change: standing[change].offset if change in standing else None for change in changes}
+    now = {it: at.offset for it, at in standing.items() if at.known}
     moving = "a transaction is about to commit another"
     return {
         GroupPartition(group, *it): TransientError(
             f"group {group} had {'no position' if change.expected is None else f'position {change.expected}'} in"
-            f" {it.topic}-{it.partition} on {alias}, and {moving if it in unstable else f'now has {now[it]}'}",
+            f" {it.topic}-{it.partition} on {alias}, and {moving if it in unstable else f'now has {now.get(it)}'}",
             hint="somebody else commits for it; the next cycle looks again",
             code=OFFSET_MOVED,
             group=group,
@@ -278,13 +299,11 @@ def _moved(
             partition=it.partition,
         )
         for it, change in changes.items()
-        if it in unstable or now[it] != change.expected
+        if it in unstable or now.get(it) != change.expected
     }
 
 
-def _commit(
-    connection: Connection, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]
-) -> Iterator[tuple[GroupPartition, int]]:
+def _commit(connection: Connection, changes: Changes) -> Iterator[tuple[GroupPartition, int]]:
     """Commit as a simple consumer does: generation -1, no member; the broker refuses if the group has members."""
     requests = [_commit_request(group, offsets) for group, offsets in changes.items()]
     answers = connection.call_each(kafka_python.OFFSET_COMMIT, requests)

@@ -28,7 +28,8 @@ from twinlog.protocol.retry import until
 class GroupType(StrEnum):
     """Name which protocol a group speaks (KIP-848, KIP-932, KIP-1071).
 
-    A streams group keeps where it reads its input as committed offsets; a share group keeps a state of each record.
+    A streams group keeps where it reads its input as committed offsets; a share group keeps a start offset, and a state
+    of each record behind it.
     `other` is a group that stores no offsets of records, such as Kafka Connect's workers.
     """
 
@@ -41,7 +42,12 @@ class GroupType(StrEnum):
     @property
     def commits_offsets(self) -> bool:
         """Say whether its progress is committed offsets that can be translated."""
-        return self in {GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS}
+        return self.placed and self is not GroupType.SHARE
+
+    @property
+    def placed(self) -> bool:
+        """Say whether it can be placed on another cluster: by committed offsets, or by start offsets."""
+        return self is not GroupType.OTHER
 
 
 class GroupState(StrEnum):
@@ -90,6 +96,26 @@ class CommittedOffset:
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+
+    @property
+    def known(self) -> bool:
+        """Say whether there is one: a share group that has acknowledged nothing has none yet."""
+        return self.offset >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStart(CommittedOffset):
+    """Where a share group starts in a partition: all before `offset` is acknowledged, and some of what follows may be.
+
+    `offset` is -1 before the group's first acknowledgement.  `lag` counts the records from `offset` on that are not
+    acknowledged; -1 if it is not told.
+    """
+
+    lag: int = -1
+
+    def acknowledged(self, end: int) -> int:
+        """Return how many records from `offset` to the log's `end` are acknowledged, at most."""
+        return max(0, end - self.offset - max(0, self.lag))
 
 
 class GroupPartition(NamedTuple):
