@@ -69,7 +69,8 @@ class PlacedGroup:
     """A group's position on both sides.
 
     `again` is how many records it would read again, `skipped` how many it would not read that it has not read on the
-    source either; None if that is unknown.  Without the source it is at most so many.
+    source either; None if that is unknown.  Without the source it is at most so many.  `exact` says that it goes on at
+    the very record: a share group never does, for what it was given out of order is in no offset.
     """
 
     group: str
@@ -79,6 +80,7 @@ class PlacedGroup:
     downstream_offset: int | None
     again: int | None
     skipped: int | None = None
+    exact: bool = False
 
 
 def placed(rows: Iterable[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
@@ -94,6 +96,7 @@ def placed(rows: Iterable[GroupPartitionRow]) -> tuple[PlacedGroup, ...]:
             None
             if row.downstream_offset is None or row.reason is SyncReason.ACTIVE_THERE
             else row.records_skipped,
+            row.exact,
         )
         for row in rows
     )
@@ -110,13 +113,17 @@ def skips(groups: Iterable[PlacedGroup]) -> str:
 
 def become(groups: Iterable[PlacedGroup]) -> str:
     """Say in a clause how many groups skip records, read some again, or go on exactly; "" without groups.  Pure."""
-    counts = [(_sum(group.skipped for group in of), _sum(it.again for it in of)) for of in _by_group(groups)]
+    of_each = list(_by_group(groups))
+    counts = [(_sum(group.skipped for group in of), _sum(it.again for it in of)) for of in of_each]
+    still = [of for of, count in zip(of_each, counts, strict=True) if count == (0, 0)]
+    exact = sum(all(group.exact for group in of) for of in still)
     skip = [skipped for skipped, _ in counts if skipped]
     again = [read for skipped, read in counts if read and not skipped]
     told = (
         (len(skip), f"{len(skip):,} groups would skip {sum(skip):,} records"),
         (len(again), f"{len(again):,} groups would read {sum(again):,} records again"),
-        (counts.count((0, 0)), f"{counts.count((0, 0)):,} groups exact"),
+        (exact, f"{exact:,} groups exact"),
+        (len(still) - exact, f"{len(still) - exact:,} groups would skip and repeat nothing that is known"),
         (counts.count((0, None)), f"{counts.count((0, None)):,} groups would skip nothing"),
         (known := sum(skipped is None for skipped, _ in counts), f"not known of {known:,} groups"),
     )

@@ -19,7 +19,7 @@ def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
     groups = (
         PlacedGroup("billing", "orders", 0, 5, 4, 1),
         PlacedGroup("billing", "orders", 1, 5, None, None),
-        PlacedGroup("audit", "orders", 0, 5, 5, 0, 0),
+        PlacedGroup("audit", "orders", 0, 5, 5, 0, 0, exact=True),
     )
     found = FailoverReport(
         "A->B",
