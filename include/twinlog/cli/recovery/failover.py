@@ -105,24 +105,15 @@ def failover(
 
 
 def tools_of(seal: Seal, spark: WarmSpark, master: str, *, yes: bool) -> Tools:
-    """Return what a failover or a way home needs of a terminal: it asks a person there, and tells each step.
-
-    Spark opens while the gate judges what is known before producers are stopped.
-    """
-    from twinlog.procedure import Outcome, StepName
+    """Return what a failover or a way home needs of a terminal: it asks a person there, and tells each step."""
     from twinlog.recovery.steps.world import Tools
-
-    def told(name: StepName, outcome: Outcome | None) -> None:
-        if name is StepName.FENCE_PRODUCERS and outcome is None:
-            spark.ahead(master)
-        say_step(name, outcome)
 
     return Tools(
         copies=lambda: spark.runner(master),
         approve=lambda question: answer(question, yes=yes),
         sleep=time.sleep,
         seal=seal,
-        told=told,
+        told=say_step,
     )
 
 

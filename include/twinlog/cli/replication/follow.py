@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -53,25 +53,12 @@ class WarmSpark:
         self._master: str | None = None
         self._runner: SparkRunner[LaneSpec, LaneReport] | None = None
         self._opening = threading.Lock()
-        self._ahead = threading.Thread()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._ahead.is_alive():
-            self._ahead.join()
         self._open.close()
-
-    def ahead(self, master: str) -> None:
-        """Open a session beside other work; if that fails, `runner` tries again and tells why."""
-
-        def opened() -> None:
-            with suppress(TwinlogError):
-                self.runner(master)
-
-        self._ahead = threading.Thread(target=opened, daemon=True)
-        self._ahead.start()
 
     def looks(self, master: str | None) -> ObserveRunner:
         """Return what reads copies of another engine: on `master`, or in this process if none is named."""
