@@ -36,9 +36,9 @@ def observe(flow: FlowSettings, topic: str, carried: Carried, now_ms: int) -> tu
     with Brokers(flow.source.connection) as source, Brokers(flow.target.connection) as target:
         target_end = target.offsets([TopicPartition(remote, 0)], LATEST)[remote, 0]
         source_end = source.offsets([TopicPartition(topic, 0)], LATEST)[topic, 0]
-    spec = ObserveSpec(topic, "an id", 0, remote, carried, source_end, target_end)
+    spec = ObserveSpec(topic, "an id", 0, remote, carried, source_end, target_end, now_ms)
     connections = flow.source.connection, flow.target.connection
-    report = observe_lane(ObserveLaneSpec(0, *connections, (spec,), True, FETCHED, now_ms))
+    report = observe_lane(ObserveLaneSpec(0, *connections, (spec,), True, FETCHED))
     [look] = report.partitions
     assert look.matched is not None, look
     return look.matched, report.cpu_seconds

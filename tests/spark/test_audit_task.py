@@ -7,12 +7,12 @@ import pickle
 import pyarrow as pa
 
 from twinlog.audit.comparison.values import Scope
-from twinlog.audit.lane import AuditLaneSpec, AuditSpec, ScopeReport
+from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditSpec, ScopeReport
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
-from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
+from twinlog.spark.reading_tasks import audit_lanes, parser_of
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
 MAP = OffsetMap.of([MapSegment(0, 5, (Extent(0, 0, 5),))])
@@ -27,7 +27,8 @@ def test_a_cluster_that_does_not_answer_is_a_report() -> None:
     )
     frame = pa.RecordBatch.from_pydict({"id": [0, 1]})
     answers = audit_lanes(pickle.dumps(lanes), BUILD, iter([frame]))
-    reports = [parse_audit(text) for batch in answers for text in batch.column(1).to_pylist()]
+    parse = parser_of(AuditLaneReport)
+    reports = [parse(text) for batch in answers for text in batch.column(1).to_pylist()]
     assert [0, 1] == [it.lane for it in reports]
     for number, report in enumerate(reports):
         (scope,) = report.scopes

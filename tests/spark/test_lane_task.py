@@ -15,9 +15,9 @@ from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TerminalError
 from twinlog.jsonable import to_json
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
-from twinlog.spark.audit_task import audit_lanes
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import copy_lanes, doubt_about_this_task, parse_report, reports
+from twinlog.spark.reading_tasks import audit_lanes
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
 STATE = StateTopics("o", 1, "m", 1, "l", "MirrorSourceConnector", "A")

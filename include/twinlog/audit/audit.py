@@ -14,8 +14,8 @@ from twinlog import clock
 from twinlog.audit.comparison.values import Comparison
 from twinlog.audit.coverage import total
 from twinlog.audit.deleted_early import deleted_early
-from twinlog.audit.lane import AuditLaneSpec, AuditRunner, AuditSpec, ScopeReport
-from twinlog.audit.plan import AuditPlan, plan
+from twinlog.audit.lane import AuditLaneSpec, AuditRunner, ScopeReport
+from twinlog.audit.plan import AuditPlan, PartitionPlan, plan
 from twinlog.audit.problems import AuditState
 from twinlog.audit.request import AuditRequest
 from twinlog.audit.result import (
@@ -37,6 +37,7 @@ from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation
+from twinlog.logs.reading_lanes import spread
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
 from twinlog.state.progress import Maps, read_maps
@@ -48,12 +49,6 @@ SETTLE_SECONDS = 2.0
 """Seconds a record at the end of the target may be ahead of the map.
 
 The commit markers of one transaction are written within milliseconds of one another, but not at once.
-"""
-
-MOST_FETCHED_BYTES = 8 << 20
-"""Bytes fetched at once.
-
-One partition is read at a time, on both sides, with its records as columns: more would cost memory and gain nothing.
 """
 
 
@@ -99,36 +94,13 @@ def run(
 
 
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
-    """Spread the partitions over at most `slots` lanes, the largest first, so that all end at about the same time."""
-    sizes = [
-        (
-            sum(
-                partition_plan.offset_map.records_between(spec.scope.start, spec.scope.end)
-                for spec in partition_plan.specs
-            ),
-            partition_plan,
-        )
-        for partition_plan in decided.partitions
-        if partition_plan.specs
-    ]
-    bins: list[tuple[int, list[AuditSpec]]] = [(0, []) for _ in range(max(1, min(slots, len(sizes))))]
-    for size, partition in sorted(sizes, key=lambda item: (-item[0], item[1].life)):
-        bins.sort(key=lambda item: item[0])
-        total, specs = bins[0]
-        specs += partition.specs
-        bins[0] = (total + size, specs)
-    return tuple(
-        AuditLaneSpec(
-            number,
-            flow.source.connection,
-            flow.target.connection,
-            tuple(specs),
-            flow.copy.read_committed,
-            min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
-        )
-        for number, (_, specs) in enumerate(bins)
-        if specs
-    )
+    """Spread the partitions over at most `slots` lanes."""
+
+    def size(plan: PartitionPlan) -> int:
+        return sum(plan.offset_map.records_between(spec.scope.start, spec.scope.end) for spec in plan.specs)
+
+    planned = ((size(plan), plan.life, plan.specs) for plan in decided.partitions if plan.specs)
+    return tuple(spread(flow, planned, slots))
 
 
 def _state(snapshot: FlowSnapshot) -> AuditState:

@@ -5,19 +5,14 @@ Runs in a Spark task, or in the process that asks.  Only reads.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
 from twinlog.audit.comparison.compare import compare
 from twinlog.audit.comparison.values import Comparison, Scope
-from twinlog.config.security.connection import ConnectionSettings
-from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import OfIncarnation
 from twinlog.logs.partition_reader import PartitionReader
-from twinlog.protocol.brokers import Brokers
+from twinlog.logs.reading_lanes import LocalRunner, ReadingLane, ReadingRunner, read_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +32,8 @@ class AuditSpec:
     target_end: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLaneSpec:
-    """The scopes that one task compares, and how it reaches both clusters."""
-
-    lane: int
-    source: ConnectionSettings
-    target: ConnectionSettings
-    specs: tuple[AuditSpec, ...]
-    read_committed: bool
-    fetch_bytes: int
-
-    @property
-    def holds_secrets(self) -> bool:
-        """Say whether a password is in it."""
-        return self.source.holds_secrets or self.target.holds_secrets
+AuditLaneSpec = ReadingLane[AuditSpec]
+"""The scopes that one task compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,51 +58,30 @@ class AuditLaneReport:
     cpu_seconds: float = 0.0
 
 
-class AuditRunner(Protocol):
-    """Runs the lanes of an audit: in Spark tasks, or in this process."""
-
-    @property
-    def slots(self) -> int:
-        """Return how many lanes can run at once."""
-
-    def run(self, lanes: Sequence[AuditLaneSpec]) -> tuple[AuditLaneReport, ...]:
-        """Run every lane to its end."""
-
-
-class LocalAuditRunner:
-    """Runs lanes in this process, one after the other: no JVM has to start, one core is in use."""
-
-    slots = 1
-
-    def run(self, lanes: Sequence[AuditLaneSpec]) -> tuple[AuditLaneReport, ...]:
-        """Run every lane to its end."""
-        return tuple(audit_lane(lane) for lane in lanes)
+AuditRunner = ReadingRunner[AuditLaneSpec, AuditLaneReport]
+"""Runs the lanes of an audit."""
 
 
 def audit_lane(lane: AuditLaneSpec) -> AuditLaneReport:
     """Compare the lane's scopes; an error in one of them does not stop the others."""
-    began = time.process_time()
-    reports = []
-    with Brokers(lane.source) as source, Brokers(lane.target) as target:
-        ours = PartitionReader(
-            source,
-            Unproved.SOURCE_RETENTION,
-            fetch_bytes=lane.fetch_bytes,
-            read_committed=lane.read_committed,
+    outcomes, cpu_seconds = read_each(lane, _compare)
+    reports = tuple(
+        ScopeReport(
+            outcome.spec.topic,
+            outcome.spec.topic_id,
+            outcome.spec.partition,
+            outcome.spec.scope.start,
+            outcome.found,
+            outcome.error_code,
+            outcome.error,
         )
-        theirs = PartitionReader(target, Unproved.TARGET_RETENTION, fetch_bytes=lane.fetch_bytes)
-        for spec in lane.specs:
-            comparison, code, error = None, "", ""
-            try:
-                comparison = _compare(spec, ours, theirs)
-            except TwinlogError as trouble:
-                code, error = trouble.code, trouble.message
-            reports.append(
-                ScopeReport(
-                    spec.topic, spec.topic_id, spec.partition, spec.scope.start, comparison, code, error
-                )
-            )
-    return AuditLaneReport(lane.lane, tuple(reports), time.process_time() - began)
+        for outcome in outcomes
+    )
+    return AuditLaneReport(lane.lane, reports, cpu_seconds)
+
+
+LocalAuditRunner = partial(LocalRunner, audit_lane)
+"""Makes a runner of audits in this process."""
 
 
 def _compare(spec: AuditSpec, source: PartitionReader, target: PartitionReader) -> Comparison:

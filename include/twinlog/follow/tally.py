@@ -15,7 +15,7 @@ from twinlog.lane.spec import RangeSpec
 
 @dataclass(slots=True)
 class Tally:
-    """What lanes have reported, and what they could not.
+    """Add up what lanes have reported, and keep what they could not.
 
     - `unreported` are the ranges of lanes of the newest generation that died.
     - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.

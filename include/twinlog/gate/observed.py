@@ -18,7 +18,7 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopic:
-    """What was found in the copy of one topic: `equal` records, and `counts` by kind of finding, each `since_ms`.
+    """Hold what was found in the copy of one topic: `equal` records, and `counts` by kind of finding, each `since_ms`.
 
     `passed_over` records have no copy so far, though later ones have.  `open_records` are copied, but positions among
     them are not exact yet; `indistinct` records cannot be told apart, the counterparts of `not_comparable` ones are

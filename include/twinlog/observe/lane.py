@@ -5,27 +5,24 @@ Runs in a Spark task, or in the process that asks.  Only reads.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
-from twinlog.config.security.connection import ConnectionSettings
-from twinlog.errors import TwinlogError
-from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import OfIncarnation
 from twinlog.logs.partition_reader import Item, PartitionReader
+from twinlog.logs.reading_lanes import LocalRunner, ReadingLane, ReadingRunner, read_each
 from twinlog.observe.align import match
 from twinlog.observe.values import Carried, Matched
-from twinlog.protocol.brokers import Brokers
 
 
 @dataclass(frozen=True, slots=True)
 class ObserveSpec(OfIncarnation):
     """One partition: what an earlier look hands on, and the ends of both logs, the source's asked for last.
 
-    `hints` are (upstream, downstream) offsets that the engine itself calls the same record.  `compacted` says that
-    either side may have dropped records that have a later one with the same key.
+    It is looked at as of `now_ms` (epoch ms).  `hints` are (upstream, downstream) offsets that the engine itself calls
+    the same record.  `compacted` says that either side may have dropped records that have a later one with the same
+    key.
     """
 
     topic: str
@@ -35,26 +32,13 @@ class ObserveSpec(OfIncarnation):
     carried: Carried
     source_end: int
     target_end: int
+    now_ms: int
     hints: tuple[tuple[int, int], ...] = ()
     compacted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ObserveLaneSpec:
-    """The partitions that one task reads, and how it reaches both clusters."""
-
-    lane: int
-    source: ConnectionSettings
-    target: ConnectionSettings
-    specs: tuple[ObserveSpec, ...]
-    read_committed: bool
-    fetch_bytes: int
-    now_ms: int
-
-    @property
-    def holds_secrets(self) -> bool:
-        """Say whether a password is in it."""
-        return self.source.holds_secrets or self.target.holds_secrets
+ObserveLaneSpec = ReadingLane[ObserveSpec]
+"""The partitions that one task matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,43 +62,22 @@ class ObserveLaneReport:
     cpu_seconds: float = 0.0
 
 
-class ObserveRunner(Protocol):
-    """Runs the lanes of a look: in Spark tasks, or in this process."""
-
-    @property
-    def slots(self) -> int:
-        """Return how many lanes can run at once."""
-
-    def run(self, lanes: Sequence[ObserveLaneSpec]) -> tuple[ObserveLaneReport, ...]:
-        """Run every lane to its end."""
-
-
-class LocalObserveRunner:
-    """Runs lanes in this process, one after the other: no JVM has to start, one core is in use."""
-
-    slots = 1
-
-    def run(self, lanes: Sequence[ObserveLaneSpec]) -> tuple[ObserveLaneReport, ...]:
-        """Run every lane to its end."""
-        return tuple(observe_lane(lane) for lane in lanes)
+ObserveRunner = ReadingRunner[ObserveLaneSpec, ObserveLaneReport]
+"""Runs the lanes of a look."""
 
 
 def observe_lane(lane: ObserveLaneSpec) -> ObserveLaneReport:
     """Match the lane's partitions; an error in one of them does not stop the others."""
-    began = time.process_time()
-    looks = []
-    with Brokers(lane.source) as source, Brokers(lane.target) as target:
-        fetch, committed = lane.fetch_bytes, lane.read_committed
-        ours = PartitionReader(source, Unproved.SOURCE_RETENTION, fetch_bytes=fetch, read_committed=committed)
-        theirs = PartitionReader(target, Unproved.TARGET_RETENTION, fetch_bytes=fetch)
-        for spec in lane.specs:
-            matched, code, error = None, "", ""
-            try:
-                matched = _match(spec, ours, theirs, lane.now_ms)
-            except TwinlogError as trouble:
-                code, error = trouble.code, trouble.message
-            looks.append(PartitionLook(*spec.life, matched, code, error))
-    return ObserveLaneReport(lane.lane, tuple(looks), time.process_time() - began)
+    outcomes, cpu_seconds = read_each(lane, _match)
+    looks = tuple(
+        PartitionLook(*outcome.spec.life, outcome.found, outcome.error_code, outcome.error)
+        for outcome in outcomes
+    )
+    return ObserveLaneReport(lane.lane, looks, cpu_seconds)
+
+
+LocalObserveRunner = partial(LocalRunner, observe_lane)
+"""Makes a runner of looks in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +94,8 @@ class _Log:
         return self.reader.read(self.topic, self.partition, start, self.end)
 
 
-def _match(spec: ObserveSpec, source: PartitionReader, target: PartitionReader, now_ms: int) -> Matched:
+def _match(spec: ObserveSpec, source: PartitionReader, target: PartitionReader) -> Matched:
     ours = _Log(source, spec.topic, spec.partition, spec.source_end)
     theirs = _Log(target, spec.remote_topic, spec.partition, spec.target_end)
     carried, compacted = spec.carried, spec.compacted
-    return match(ours, theirs, carried, now_ms=now_ms, hints=spec.hints, compacted=compacted)
+    return match(ours, theirs, carried, now_ms=spec.now_ms, hints=spec.hints, compacted=compacted)

@@ -23,7 +23,8 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.grouped import grouped
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import map_partition
-from twinlog.observe.lane import ObserveLaneSpec, ObserveRunner, ObserveSpec, PartitionLook
+from twinlog.logs.reading_lanes import spread
+from twinlog.observe.lane import ObserveRunner, ObserveSpec, PartitionLook
 from twinlog.observe.remember import begun, carried_of, remembered, went_on
 from twinlog.observe.values import Matched
 from twinlog.state.ledger import Ledger, read_ledger, rows_of
@@ -31,9 +32,6 @@ from twinlog.state.mm2_topics import read_syncs
 from twinlog.state.progress import Maps, stored_segments
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
-
-MOST_FETCHED_BYTES = 8 << 20
-"""Bytes fetched at once, as an audit does."""
 
 MOST_HINTS = 1_000
 """Most offset syncs of one partition that are passed on: the newest."""
@@ -81,7 +79,8 @@ def run(
     shrinking = compacted(clusters.source, (topic.topic for topic in topics_now))
     shrinking |= compacted(clusters.target, (topic.remote_topic for topic in topics_now))
     wanted = [*_wanted(flow, snapshot.ledger, topics_now, snapshot.maps, _hints(flow, clusters), shrinking)]
-    lanes = _lanes(flow, wanted, runner.slots)
+    sized = ((_size(partition.spec), partition.life, (partition.spec,)) for partition in wanted)
+    lanes = tuple(spread(flow, sized, runner.slots))
     answers = runner.run(lanes) if lanes else ()
     looks = {partition.life: partition for answer in answers for partition in answer.partitions}
     _remember(flow, clusters.target, wanted, looks)
@@ -130,6 +129,7 @@ def _wanted(
 
     A copy that twinlog made until it was handed over is known as far as its map reaches.
     """
+    now_ms = clock.now_ms()
     for topic in topics:
         remote = topic.remote_topic, topic.remote.topic_id if topic.remote is not None else ""
         shrinks = topic.topic in shrinking or topic.remote_topic in shrinking
@@ -156,32 +156,13 @@ def _wanted(
                 known,
                 before,
                 anew,
-                ObserveSpec(*life, topic.remote_topic, carried, end, there, said, shrinks),
+                ObserveSpec(*life, topic.remote_topic, carried, end, there, now_ms, said, shrinks),
             )
 
 
-def _lanes(flow: FlowSettings, wanted: Iterable[_Partition], slots: int) -> tuple[ObserveLaneSpec, ...]:
-    """Spread the partitions over at most `slots` lanes, the largest first, so that all end at about the same time."""
-    bins: list[tuple[int, list[ObserveSpec]]] = [(0, []) for _ in range(max(1, slots))]
-    sized = (
-        (partition.spec.target_end - partition.spec.carried.target_to, partition.spec) for partition in wanted
-    )
-    for size, spec in sorted(sized, key=lambda it: (-it[0], it[1].life)):
-        bins.sort(key=lambda it: it[0])
-        bins[0] = bins[0][0] + size + 1, [*bins[0][1], spec]
-    return tuple(
-        ObserveLaneSpec(
-            number,
-            flow.source.connection,
-            flow.target.connection,
-            tuple(specs),
-            flow.copy.read_committed,
-            min(flow.copy.fetch_bytes, MOST_FETCHED_BYTES),
-            clock.now_ms(),
-        )
-        for number, (_, specs) in enumerate(bins)
-        if specs
-    )
+def _size(spec: ObserveSpec) -> int:
+    """Return how much there is to look at; a partition with nothing new is looked at, too."""
+    return spec.target_end - spec.carried.target_to + 1
 
 
 def _remember(

@@ -58,19 +58,19 @@ class Spans:
     @classmethod
     def copies_of(cls, offset_map: OffsetMap, start: int, end: int) -> Spans:
         """Return the downstream offsets of the copies of upstream offsets [start, end)."""
-        low = np.maximum(offset_map.upstream, start)
-        high = np.minimum(offset_map.upstream + offset_map.length, end)
-        some = high > low
-        shift = (offset_map.downstream - offset_map.upstream)[some]
-        return cls._joined(low[some] + shift, high[some] + shift)
+        return cls._across(offset_map.upstream, offset_map.downstream, offset_map.length, start, end)
 
     @classmethod
     def copied_into(cls, offset_map: OffsetMap, start: int, end: int) -> Spans:
         """Return the upstream offsets whose copies lie in [start, end) downstream."""
-        low = np.maximum(offset_map.downstream, start)
-        high = np.minimum(offset_map.downstream + offset_map.length, end)
+        return cls._across(offset_map.downstream, offset_map.upstream, offset_map.length, start, end)
+
+    @classmethod
+    def _across(cls, here: Column, there: Column, length: Column, start: int, end: int) -> Spans:
+        """Return the offsets on the other side of those in [start, end) here, by a map's columns."""
+        low, high = np.maximum(here, start), np.minimum(here + length, end)
         some = high > low
-        shift = (offset_map.upstream - offset_map.downstream)[some]
+        shift = (there - here)[some]
         return cls._joined(low[some] + shift, high[some] + shift)
 
     @property

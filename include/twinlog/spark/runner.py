@@ -17,11 +17,10 @@ from twinlog.copying.copy import TASKS_DIED
 from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.observe.lane import ObserveLaneReport, ObserveLaneSpec
-from twinlog.spark.audit_task import audit_lanes, parse_audit
 from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
-from twinlog.spark.observe_task import observe_lanes, parse_look
 from twinlog.spark.protection import require_safe_way
+from twinlog.spark.reading_tasks import audit_lanes, observe_lanes, parser_of
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
 from twinlog.spark.slots import TAG, Slots, cancel, flow_tag, is_remote, tagged
 
@@ -153,8 +152,8 @@ def _look_failed(_lanes: Sequence[ObserveLaneSpec], reason: str) -> TransientErr
 
 
 COPY = Work(copy_lanes, parse_report, _copy_failed)
-AUDIT = Work(audit_lanes, parse_audit, _audit_failed)
-OBSERVE = Work(observe_lanes, parse_look, _look_failed)
+AUDIT = Work(audit_lanes, parser_of(AuditLaneReport), _audit_failed)
+OBSERVE = Work(observe_lanes, parser_of(ObserveLaneReport), _look_failed)
 
 
 def reason_of(error: Exception) -> str:

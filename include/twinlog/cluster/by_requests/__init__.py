@@ -1,1 +1,1 @@
-"""What confluent-kafka does elsewhere, by requests of our own: for a login that its wheel has not (Kerberos)."""
+"""Ask a cluster by requests of our own what confluent-kafka is asked elsewhere: its wheel has no Kerberos."""

@@ -25,7 +25,7 @@ _STATES = {
     "Dead": ConsumerGroupState.DEAD,
     "Stable": ConsumerGroupState.STABLE,
 }
-"""What decides something; every other state is a rebalance."""
+"""Name the states that decide something; twinlog takes every other one for a rebalance."""
 
 
 def describe(brokers: Brokers, names: Sequence[str]) -> dict[str, Future[Any]]:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 from twinlog.batches.codec import ZSTD
 from twinlog.batches.record import Record, build_batch, record_rest
 from twinlog.cluster.admin import topics
+from twinlog.cluster.records import BATCH_BYTES
 from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, refusal
 from twinlog.cluster.session import requests as cut
 from twinlog.cluster.values import InternalRecord
@@ -29,7 +30,6 @@ from twinlog.protocol.wire import (
     produce_throttle_ms,
 )
 
-_BATCH_BYTES = 512 * 1024
 _TIMEOUT_MS = 25_000
 
 
@@ -77,7 +77,7 @@ def _batches(records: Iterable[InternalRecord]) -> Iterator[memoryview]:
         )
         for record in records
     )
-    for part in cut(whole, lambda it: len(it.rest), most=_BATCH_BYTES):
+    for part in cut(whole, lambda it: len(it.rest), most=BATCH_BYTES):
         yield build_batch(part, ZSTD)
 
 

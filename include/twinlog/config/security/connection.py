@@ -71,7 +71,7 @@ class TokenProvider:
 
 @dataclass(frozen=True, slots=True)
 class KerberosSettings:
-    """What a Kerberos login starts from: `keytab` with its `principal`, or else a ticket cache.
+    """Say what a Kerberos login starts from: `keytab` with its `principal`, or else a ticket cache.
 
     Both are paths on each machine that logs in; an empty `ticket_cache` is the user's own.  `service` is the first part
     of the brokers' principals.

@@ -18,7 +18,7 @@ KEPT_FINDINGS = 50
 
 MISSING, DOUBLED, CHANGED = "missing", "doubled", "changed"
 KINDS = (MISSING, DOUBLED, CHANGED, "reordered", "foreign")
-"""What may be wrong with records (twinlog.observe.values)."""
+"""Name what may be wrong with records (twinlog.observe.values)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ObservedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Observed(OfIncarnation, LedgerEntry):
-    """What was seen so far of one partition that another engine copies.
+    """Hold what was seen so far of one partition that another engine copies.
 
     The next look goes on with `carried` (twinlog.observe.values.Carried).  `begins` is the first upstream offset looked
     at, `copied_to` the end of what is copied, `mapped_to` up to where positions are exact, `seen_to` the end of the
