@@ -8,31 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxy import Proxy
 from report import PLAYED, summary
 from stage import Stage
-from wired import QUICK, Wired
+from wired import QUICK, Wired, wired_broker
 
 
 @pytest.fixture(scope="session")
 def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wired, Wired]]:
     """A source and a target of one broker each, both behind proxies."""
-    from twinlog.lab.kafka.broker import EmbeddedKafka
-    from twinlog.lab.kafka.ports import free_row
-
-    pairs = []
-    for name in "AB":
-        proxy = Proxy()
-        first, _, hidden = free_row(3)
-        proxy.target = ("127.0.0.1", hidden)
-        settings = QUICK | {
-            "listeners": f"PLAINTEXT://127.0.0.1:{first},PROXIED://127.0.0.1:{hidden},"
-            f"CONTROLLER://127.0.0.1:{first + 1}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{first},PROXIED://127.0.0.1:{proxy.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        }
-        folder = tmp_path_factory.mktemp(f"wired-{name}") / "kafka"
-        pairs.append(Wired(EmbeddedKafka(f"wired-{name}", folder, port=first, settings=settings), proxy))
+    pairs = [
+        wired_broker(f"wired-{name}", tmp_path_factory.mktemp(f"wired-{name}") / "kafka") for name in "AB"
+    ]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda pair: pair.cluster.start(), pairs))
     yield pairs[0], pairs[1]

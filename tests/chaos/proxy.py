@@ -7,6 +7,7 @@ of Kafka only where a request begins and what it asks, so that it can lose the a
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import struct
 import threading
@@ -22,16 +23,21 @@ class Faults:
     """What the proxy does to the traffic from now on.
 
     `cut_after`: by direction, bytes after which the connection that carries them is reset, once.  `lose_answers_of`:
-    api keys; the request is passed on, its answer is not, and the connection ends.  `cuts`, `lost_answers` (by api key)
-    and `held_up` (bytes that came late) say what hit.
+    api keys; the request is passed on, its answer is not, and the connection ends.  `deliver_late`: api keys; the
+    client loses its connection, and the broker gets the request up to `late_seconds` later, `on_the_way` until then.
+    `cuts`, `lost_answers` and `late` (by api key) and `held_up` (bytes that came late) say what hit.
     """
 
     delay_seconds: float = 0.0
     bytes_per_second: int = 0
     cut_after: dict[str, int] = field(default_factory=dict)
     lose_answers_of: Counter[int] = field(default_factory=Counter)
+    deliver_late: Counter[int] = field(default_factory=Counter)
+    late_seconds: float = 0.0
     cuts: int = 0
     lost_answers: Counter[int] = field(default_factory=Counter)
+    late: Counter[int] = field(default_factory=Counter)
+    on_the_way: int = 0
     held_up: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -41,6 +47,7 @@ class Faults:
             self.delay_seconds, self.bytes_per_second = 0.0, 0
             self.cut_after.clear()
             self.lose_answers_of.clear()
+            self.deliver_late.clear()
 
     def passes(self, direction: str, size: int) -> int:
         """How many of `size` bytes pass before a cut; all of them when none is due."""
@@ -63,6 +70,21 @@ class Faults:
             self.lose_answers_of[api] -= 1
             self.lost_answers[api] += 1
             return True
+
+    def is_late(self, api: int) -> bool:
+        """Whether this request is to arrive late."""
+        with self.lock:
+            if self.deliver_late[api] <= 0:
+                return False
+            self.deliver_late[api] -= 1
+            self.on_the_way += 1
+            return True
+
+    def delivered(self, api: int, *, answered: bool) -> None:
+        """Note that a late request has arrived; it counts if the broker answered it."""
+        with self.lock:
+            self.on_the_way -= 1
+            self.late[api] += answered
 
 
 class Proxy:
@@ -111,6 +133,8 @@ class _Pair:
     def __init__(self, client: socket.socket, broker: socket.socket, faults: Faults) -> None:
         self._client, self._broker, self._faults = client, broker, faults
         self._losing = False
+        self._late: int | None = None
+        self._answered = threading.Event()
         self.over = False
         self._head = bytearray()
         self._body_left = 0
@@ -124,16 +148,19 @@ class _Pair:
         """End both connections by RST, as a crashed host or a firewall does."""
         self.over = True
         for end in (self._client, self._broker):
-            with contextlib.suppress(OSError):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+            _cut(end)
 
     def _pump(self, source: socket.socket, sink: socket.socket, direction: str) -> None:
         try:
             while data := source.recv(16384):
                 if direction == UP:
                     self._watch(data)
+                    if self._late is not None:
+                        self._deliver_late(data)
+                        break
+                elif self._late is not None:
+                    self._answered.set()
+                    continue
                 elif self._losing:
                     break
                 faults = self._faults
@@ -150,6 +177,21 @@ class _Pair:
             pass
         self.reset()
 
+    def _deliver_late(self, held: bytes) -> None:
+        """Take the rest of the late request, cut its client off, and send the request a while later."""
+        assert self._late is not None
+        try:
+            while (self._body_left or self._head) and (more := self._client.recv(16384)):
+                self._watch(more)
+                held += more
+            _cut(self._client)
+            time.sleep(random.uniform(0.0, self._faults.late_seconds))
+            self._answered.clear()
+            self._broker.sendall(held)
+            self._answered.wait(5)
+        finally:
+            self._faults.delivered(self._late, answered=self._answered.is_set())
+
     def _watch(self, data: bytes) -> None:
         """Follow request frames: int32 size, int16 api key, ..."""
         for byte in data:
@@ -161,3 +203,12 @@ class _Pair:
                 size, api = struct.unpack(">ih", self._head)
                 self._body_left, self._head = size - 2, bytearray()
                 self._losing = self._losing or self._faults.loses(api)
+                if self._late is None and self._faults.is_late(api):
+                    self._late = api
+
+
+def _cut(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import FAULTS, Fault, leaders
+from faults import FAULTS, Fault, leaders, network
 from stage import LARGE, SLOW, Stage
-from wired import MINUTES, Wired
+from wired import MINUTES, Wired, wired_broker
+
+from twinlog.lab.kafka.jars import OLDER_KAFKA_VERSION
 
 pytestmark = [pytest.mark.chaos, pytest.mark.integration]
 
@@ -69,6 +71,30 @@ def test_for_minutes(
         fault = chance.choice(FAULTS)
         print(f"{fault.name} {own} (of {seed})", flush=True)
         play(fault, own, stage, *wired)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [OLDER_KAFKA_VERSION, "2.8.2"])
+def test_late_requests_on_older_brokers(
+    version: str, wired: tuple[Wired, Wired], unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Brokers that give no new epoch with each transaction (3.9), or check no partition (2.8), lose nothing either."""
+    source = wired[0]
+    target = wired_broker(f"wired-{version}", tmp_path / "kafka", version)
+    with target.cluster:
+        try:
+            for seed in range(3 if MINUTES else 1):
+                own = tmp_path / f"{seed}"
+                own.mkdir()
+                addresses = {"A": source.address, "B": target.address}
+                topic = unique_topic("late")
+                on = Stage(own, source.cluster, target.cluster, topic, seed, addresses, properties=SLOW)
+                on.copy_midway(0.8)
+                network.delivered_late(on, source, target)
+                on.traffic(200)
+                on.check(f"delivered_late on {version}")
+        finally:
+            target.proxy.close()
 
 
 MOVES = [

@@ -40,6 +40,7 @@ FAULTS = (
     Fault(network.a_slow_network, in_turn=True),
     Fault(network.lost_commits),
     Fault(network.lost_answers, in_turn=True),
+    Fault(network.delivered_late),
     Fault(brokers.a_source_that_stops_answering, in_turn=True),
     Fault(brokers.a_target_that_stops_answering),
     Fault(drivers.two_copiers),

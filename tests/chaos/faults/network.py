@@ -11,6 +11,11 @@ from wired import Wired
 from twinlog.protocol import kafka_python, wire
 
 END_TXN = int(kafka_python.END_TXN.request.API_KEY)
+WRITING = (
+    wire.PRODUCE,
+    END_TXN,
+    *(int(api.request.API_KEY) for api in (kafka_python.ADD_PARTITIONS, kafka_python.INIT_PRODUCER_ID)),
+)
 
 
 def cuts(stage: Stage, source: Wired, target: Wired) -> None:
@@ -54,6 +59,27 @@ def lost_commits(stage: Stage, source: Wired, target: Wired) -> None:
     target.proxy.faults.lose_answers_of[END_TXN] = 6
     until(lambda: lost[END_TXN] >= before + 6 or not stage.copying)
     assert lost[END_TXN] > before
+
+
+def delivered_late(stage: Stage, source: Wired, target: Wired) -> None:
+    """Writing requests that their client has given up arrive behind what came after them (KAFKA-17754).
+
+    Up to three seconds late: twice as long as a transaction may last, and several fences.
+    """
+    faults = target.proxy.faults
+    before = [faults.late[key] for key in WRITING]
+
+    def late() -> bool:
+        faults.late_seconds = stage.chance.uniform(0.0, 3.0)
+        faults.deliver_late.update(WRITING)
+        until(lambda: not any(faults.deliver_late.values()) or not stage.copying)
+        until(lambda: not faults.on_the_way)
+        return not any(faults.deliver_late.values())
+
+    for _ in range(3):
+        stage.hurt(late)
+    hits = [faults.late[key] - old for key, old in zip(WRITING, before, strict=True)]
+    assert all(hits), hits
 
 
 def lost_answers(stage: Stage, source: Wired, target: Wired) -> None:
