@@ -74,10 +74,11 @@ format: $(DEV) ## Rewrite the code as `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-reference: $(DEV) ## Write docs/cli.md, docs/json/* and the tables of docs/configuration.md, json.md, ledger.md and metrics.md from what the code declares
+reference: $(DEV) ## Write docs/cli.md, docs/json/* and the tables of docs/configuration.md, json.md, ledger.md, metrics.md and runbooks from what the code declares
 	$(BIN)/python docs/configuration_tables.py
 	$(BIN)/python docs/command_pages.py
 	$(BIN)/python docs/metrics_tables.py
+	$(BIN)/python docs/runbook_tables.py
 	$(BIN)/python docs/shape_tables.py
 
 docs: $(DEV) ## Write the pages as a site into site/, which works from that folder; a lost link is an error

@@ -47,7 +47,7 @@ def test_what_forbids_it_comes_first():
     """Then what was accepted, by whom and why, then warnings, then the rest."""
     page = page_of(result(), evidence="e.json", signed_by="")
     titles = re.findall(r"<h2[^>]*>([^<]*?) <span>", page)
-    assert ["Forbids a failover", "Accepted", "Worth a look", "Holds"] == titles
+    assert ["Forbids a failover", "Accepted", "Only warns", "Holds"] == titles
     assert "A-&gt;B: NOT READY: lag-records; 5 records" in page
     assert "nobody reads it (jo, a login, until" in page
     assert "expired, does not count" in page

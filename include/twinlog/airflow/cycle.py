@@ -109,8 +109,8 @@ PARAMS = {
 
 _FOLLOWS = """
 Scheduled runs **follow** the source: records are copied as they come. While one does, every other run leaves the copy
-to it, and does the rest. `twinlog pause` ends that at the next look; a Dag that is paused has no next run, and its
-last one ends by itself within the hour.
+to it, and does the rest. A pause of the flow (docs/topics.md) ends that at the next topic refresh; a Dag that is paused
+has no next run, and its last one ends by itself within the hour.
 """
 
 

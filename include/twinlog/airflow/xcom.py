@@ -72,11 +72,11 @@ def code_block(lines: Sequence[str]) -> str:
 
 def table(rows: Sequence[tuple[str, str]], whole_in: str) -> str:
     """Return rows as a table in Markdown that nothing in them can end, up to `MOST_BYTES`.  Pure."""
-    lines = [f"| {_cell(name)} | {_cell(text)} |" for name, text in rows]
+    lines = [f"| {escaped(name)} | {escaped(text)} |" for name, text in rows]
     return shortened_text(["| | |", "|---|---|", *lines], whole_in)
 
 
-def _cell(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape all that Markdown and HTML could take for theirs."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", singular(visible(short(text, MOST_CHARACTERS))))
 

@@ -51,7 +51,7 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
             for title, tone, checks in (
                 ("Forbids a failover", "bad", [check for check in result.checks if check.blocks]),
                 ("Accepted", "bad", [check for check in result.checks if check.waived]),
-                ("Worth a look", "warn", list(_warnings(result.checks))),
+                ("Only warns", "warn", list(_warnings(result.checks))),
                 ("Holds", "good", [check for check in result.checks if check.passed and check.applies]),
                 ("Does not apply", "soft", [check for check in result.checks if not check.applies]),
             )

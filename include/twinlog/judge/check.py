@@ -212,15 +212,15 @@ def result_of(suite: Suite, check: Check, failed: Sequence[Row], rows: Collectio
         return CheckResult(check.name, check.severity, True, observed, check.expected, message)
     named = "; ".join(_offence(suite, check, row) for row in failed[:NAMED_IN_MESSAGE])
     named += and_more(len(failed), NAMED_IN_MESSAGE, " and {} more")
-    found = f"{named}. Asked: {check.meaning}. To do: {check.advice}"
     lines = [line for row in failed for line in lines_of(check, row)]
+    found = "; ".join([named, *first_few(lines, NAMED_IN_MESSAGE, "and {} more")])
     return CheckResult(
         check.name,
         check.severity,
         False,
         named,
         check.expected,
-        "; ".join([found, *first_few(lines, NAMED_IN_MESSAGE, "and {} more")]),
+        f"{found}. Asked: {check.meaning}. To do: {check.advice}",
         tuple(sorted({str(row[suite.identity[0]]) for row in failed})),
         tuple(offence for row in failed for offence in _short(suite, check, row)),
     )

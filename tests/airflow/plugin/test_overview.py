@@ -61,7 +61,7 @@ def test_without_the_source_the_age_is_a_bound() -> None:
     ("homes", "todo"),
     [
         (None, "Once A is back: Dag failback (docs/runbooks/failback.md)."),
-        ({}, "twinlog recovery status --flow 'A.home->B' says what goes on"),
+        ({}, "Its page has the last step, under Failovers; Dag failback goes on (docs/failback.md)."),
     ],
 )
 def test_a_promoted_flow_names_the_way_home(homes: dict[str, str] | None, todo: str) -> None:
@@ -78,6 +78,23 @@ def test_before_the_first_cycle_nothing_is_copied() -> None:
     assert Fact("Behind", "not known", "nothing was copied yet") == behind
 
 
+RESUMED = "A person resumes it (docs/topics.md, pause and resume)."
+
+
+@pytest.mark.parametrize(
+    ("hint", "todo"),
+    [
+        ("`twinlog topics rebuild --topic orders` copies it", "Dag rebuild copies it anew (docs/errors.md)."),
+        ("kafka-acls --add --topic orders", "docs/errors.md says what to do."),
+        ("grant ALTER on the copy", "grant ALTER on the copy"),
+    ],
+)
+def test_a_page_names_no_command(hint: str, todo: str) -> None:
+    """Instead the Dag that does it, or the page of the docs."""
+    problem = Problem(ProblemCode.RECREATED, "orders", "orders was recreated", hint)
+    assert todo == card(seen_flow(replace(STATUS, problems=(problem,)))).troubles[0].todo
+
+
 def test_what_is_held_or_left_alone_is_said() -> None:
     """A paused flow, a paused topic and an orphaned copy, each with who or why, and what to do."""
     held = replace(
@@ -90,11 +107,8 @@ def test_what_is_held_or_left_alone_is_said() -> None:
     shown = card(seen_flow(held))
     assert ("paused", Tone.WARN) == (shown.state.word, shown.state.tone)
     assert [
-        ("The flow is paused by jo: brokers move. Nothing is copied.", "twinlog resume --flow 'A->B'"),
-        (
-            "orders is paused by jo since 2027-01-15T08:00:00+00:00: load",
-            "twinlog resume --flow 'A->B' --topic orders",
-        ),
+        ("The flow is paused by jo: brokers move. Nothing is copied.", RESUMED),
+        ("orders is paused by jo since 2027-01-15T08:00:00+00:00: load", RESUMED),
         ("Nothing is copied into A.old any more: old is gone from the source.", ""),
     ] == [(it.what, it.todo) for it in shown.troubles]
 
@@ -185,10 +199,10 @@ def test_a_copy_of_another_engine_is_compared_by_cycles(by: str, todo: str) -> N
         for it in card(replace(seen_flow(details=Details(NOW, coverage=coverage)), flow=flow)).troubles
         if "audit" in it.what.lower()
     ]
-    command = "audit" if by == "twinlog" else "gate"
+    page = "audit.md" if by == "twinlog" else "howto/migrate.md"
     assert [Tone.WARN, Tone.BAD] == [tone for tone, _ in told]
     assert told[0][1].startswith(todo)
-    assert told[1][1] == f"twinlog {command} --flow 'A->B' names the records; docs/{command}.md."
+    assert told[1][1] == f"docs/{page} says how to see the records."
 
 
 def home(status: FlowStatus | None, *, error: str = "") -> SeenFlow:

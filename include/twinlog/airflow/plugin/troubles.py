@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -26,6 +27,9 @@ NAMED = 3
 
 STALE_SECONDS = 60.0
 """An older reading is no news, good or bad."""
+
+_COMMAND = re.compile(r"`|\btwinlog [a-z]|kafka-[a-z]+|\s--[a-z]")
+"""What a hint has that is for a shell."""
 
 _ORPHANS = {
     "deleted": "gone from the source",
@@ -88,17 +92,24 @@ def readiness_of(seen: SeenFlow) -> tuple[State, ...]:
 def troubles_of(seen: SeenFlow, now: float) -> tuple[Trouble, ...]:
     """Return all of it, worst first."""
     if seen.error:
-        return (Trouble(Tone.BAD, seen.error, seen.hint),)
+        return (Trouble(Tone.BAD, seen.error, for_a_page(seen.hint, "docs/errors.md")),)
     if seen.status is None or seen.ledger is None:
         return ()
     every = [
         *_at_rest(seen.status, seen.flow),
         *_stale(seen, now),
         *_of_status(seen.status, seen.flow),
-        *_of_ledger(seen.ledger, seen.flow.name),
+        *_of_ledger(seen.ledger),
         *_of_details(seen),
     ]
     return tuple(sorted(every, key=lambda it: -it.tone))
+
+
+def for_a_page(hint: str, docs: str) -> str:
+    """Return a hint; instead of one that names a command, the Dag that does it, or the page that says what to do."""
+    if not _COMMAND.search(hint):
+        return hint
+    return f"Dag rebuild copies it anew ({docs})." if "topics rebuild" in hint else f"{docs} says what to do."
 
 
 def state_of(seen: SeenFlow, now: float, troubles: Iterable[Trouble]) -> State:
@@ -168,7 +179,7 @@ def _stale(seen: SeenFlow, now: float) -> Iterator[Trouble]:
 
 
 def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
-    source, flow = settings.source.alias, settings.name
+    source = settings.source.alias
     if not status.source_reachable:
         yield Trouble(
             Tone.BAD,
@@ -176,18 +187,18 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
             f"If {source} is lost: Dag failover, mode source-dead (docs/failover.md).",
         )
     if status.held:
-        todo = f"twinlog recovery status --flow '{flow}' says what goes on"
-        if status.state is FlowPhase.PAUSED:
-            todo = f"twinlog resume --flow '{flow}'"
-        elif status.state is FlowPhase.PROMOTED and settings.homes is None:
-            todo = f"Once {source} is back: Dag failback (docs/runbooks/failback.md)."
-        yield Trouble(Tone.WARN, f"The flow is {status.held}. Nothing is copied.", todo)
+        held = status.held.partition("; `")[0]  # commands follow
+        yield Trouble(Tone.WARN, f"The flow is {held}. Nothing is copied.", _goes_on(status, settings))
     for problem in status.problems:
-        yield Trouble(Tone.BAD if problem.blocking else Tone.WARN, problem.message, problem.hint)
+        yield Trouble(
+            Tone.BAD if problem.blocking else Tone.WARN,
+            problem.message,
+            for_a_page(problem.hint, "docs/errors.md"),
+        )
     for stopped in status.stopped_partitions[:NAMED]:
         yield Trouble(Tone.BAD, f"Nothing is copied of {stopped.message}", "docs/errors.md says what to do.")
     for held in status.undecided:
-        yield Trouble(Tone.WARN, held.message, held.hint)
+        yield Trouble(Tone.WARN, held.message, for_a_page(held.hint, "docs/topics.md"))
     over = [topic.topic for topic in status.topics if topic.over_budget]
     if over and status.has_run:
         lanes = (
@@ -208,13 +219,13 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
         yield Trouble(
             Tone.BAD,
             f"Records of {listed(sorted({gap.topic for gap in lost}), NAMED)} will never be copied.",
-            f"twinlog accept no-gaps --flow '{flow}', or copy the topic anew: Dag rebuild.",
+            "Dag rebuild copies the topic anew; docs/gate.md says how to accept it.",
         )
     for pause in status.paused:
         yield Trouble(
             Tone.WARN,
             f"{pause.topic} is paused by {pause.by} since {pause.since}: {pause.reason}",
-            f"twinlog resume --flow '{flow}' --topic {pause.topic}",
+            _RESUMED,
         )
     for orphan in status.orphans:
         yield Trouble(
@@ -223,7 +234,23 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
         )
 
 
-def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
+_RESUMED = "A person resumes it (docs/topics.md, pause and resume)."
+
+
+def _goes_on(status: FlowStatus, settings: FlowSettings) -> str:
+    """Name what lets a held flow go on."""
+    if status.state is FlowPhase.PAUSED:
+        return _RESUMED
+    if status.state is FlowPhase.PROMOTED and settings.homes is None:
+        return f"Once {settings.source.alias} is back: Dag failback (docs/runbooks/failback.md)."
+    if status.state is FlowPhase.ACTIVE:
+        return "docs/failover.md says when it copies again."
+    home = status.state is FlowPhase.FAILING_BACK or settings.homes is not None
+    dag = "failback" if home else "failover"
+    return f"Its page has the last step, under Failovers; Dag {dag} goes on (docs/{dag}.md)."
+
+
+def _of_ledger(ledger: Ledger) -> Iterator[Trouble]:
     report = ledger.last_report
     if report is not None and report.summary.get("state") == "failed":
         yield Trouble(
@@ -249,7 +276,7 @@ def _of_ledger(ledger: Ledger, flow: str) -> Iterator[Trouble]:
         yield Trouble(
             Tone.WARN,
             f"Metadata differs between both sides: {listed([topic.topic for topic in drifted], NAMED)}.",
-            f"twinlog metadata plan --flow '{flow}'",
+            "Dag sync_metadata, dry run, shows each difference (docs/metadata.md).",
         )
 
 
@@ -259,7 +286,7 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
         return
     whole = total(details.coverage)
     observed = seen.flow.observed
-    command = "gate" if observed else "audit"
+    page = "howto/migrate.md" if observed else "audit.md"
     if whole.held and not whole.compared and not details.coverage_error:
         yield Trouble(
             Tone.WARN,
@@ -271,7 +298,7 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
         yield Trouble(
             Tone.BAD,
             f"Audits found that copies of {listed(different, NAMED)} are not equal to their source.",
-            f"twinlog {command} --flow '{seen.flow.name}' names the records; docs/{command}.md.",
+            f"docs/{page} says how to see the records.",
         )
     groups = sorted({row.group for row in details.groups.wrongly}) if details.groups is not None else []
     if groups:

@@ -21,14 +21,13 @@ from twinlog.airflow.recovery import (
     unfinished,
 )
 from twinlog.airflow.tasks import failover
-from twinlog.airflow.tasks.failover import NOTE_KEY, rows, undone, walk
+from twinlog.airflow.tasks.failover import NOTE_KEY, note, undone, walk
 from twinlog.airflow.tasks.frame import configured, log_step, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
-from twinlog.airflow.xcom import shortened, table
+from twinlog.airflow.xcom import shortened
 from twinlog.errors import ExitCode
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import reverse_of, way_home
-from twinlog.visible import visible
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
@@ -75,10 +74,8 @@ def preview(flow_name: str) -> Json:
         turned_back = last_turned_back(ledger)
         look = _look_home if homeward else _look
         found = look(configuration, flow, clusters, params["tail"])
-    for name, text in rows(found):
-        log.info("%s: %s", name, visible(text))
+    context["ti"].xcom_push(NOTE_KEY, note(found))
     whole = "`twinlog failback --save --dry-run`"
-    context["ti"].xcom_push(NOTE_KEY, table(list(rows(found)), whole))
     told = shortened({**found.document, "last_turned_back": turned_back}, whole)
     if homeward and found.exit_code is not ExitCode.DONE:
         context["ti"].xcom_push("return_value", told)

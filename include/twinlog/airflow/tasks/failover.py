@@ -15,7 +15,7 @@ from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
 from twinlog.airflow.tasks.frame import configured, flow_of, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
-from twinlog.airflow.xcom import shortened, table
+from twinlog.airflow.xcom import escaped, shortened, table
 from twinlog.errors import TerminalError
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import flow_called
@@ -80,8 +80,7 @@ def preview(flow_name: str) -> Json:
         _require_something_to_do(flow, ledger)
         recovery.refuse_beside(context, ledger)
         found = failover.run(flow, clusters, Request("", Mode(params["mode"]), dry_run=True))
-    for name, text in rows(found):
-        log.info("%s: %s", name, visible(text))
+    context["ti"].xcom_push(NOTE_KEY, note(found))
     lost = at_risk(found.topics)
     document = {**found.document, "at_risk_records": if_known(lost.fact), "last_ended": last_ended(ledger)}
     told = shortened(document, WHOLE)
@@ -100,16 +99,33 @@ def _require_something_to_do(flow: FlowSettings, ledger: Ledger) -> None:
         transitions.retake(flow.name, ledger, procedure.Actor("", ""), clock.now_ms())
 
 
+def note(found: FailoverReport | FailbackReport, *before: tuple[str, str]) -> str:
+    """Return what a person has to know before a yes, as Markdown: the verdict, its numbers, then the steps.
+
+    All of it is in the log, too: a table may be cut.
+    """
+    verdict = f"{found.flow} ({found.mode}): {found.headline}"
+    numbers = [*before, *rows(found)]
+    steps = [
+        (step.name.value, step.message) for step in found.steps if step.message and step.name != "approve"
+    ]
+    for name, text in [("in short", verdict), *numbers, *steps]:
+        log.info("%s: %s", name, visible(text))
+    whole = "all are in the task's log"
+    return "\n\n".join([
+        f"**{escaped(verdict)}**",
+        table(numbers, whole),
+        "Step by step:",
+        table(steps, whole),
+    ])
+
+
 def rows(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
-    """Yield what a person has to know before a yes: what was done, what is missing, read again, and skipped.  Pure."""
+    """Yield what is missing, read again, and skipped.  Pure."""
     from twinlog.recovery.report import FailoverReport
 
-    yield "in short", f"{found.flow} ({found.mode}): {found.headline}"
     yield from _missing(found) if isinstance(found, FailoverReport) else _one_sided(found)
     yield from _groups(found) if found.groups else ()
-    yield from (
-        (step.name.value, step.message) for step in found.steps if step.message and step.name != "approve"
-    )
 
 
 def _groups(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]:
@@ -211,8 +227,7 @@ def ask(flow_name: str) -> None:
     from twinlog.recovery.report import FailoverReport, at_risk
 
     found, ti = walk("gate", flow_name), get_current_context()["ti"]
-    told = [("a yes costs", found.cost), *_accepted(flow_of(flow_name)), *rows(found)]
-    ti.xcom_push(NOTE_KEY, table(told, WHOLE))
+    ti.xcom_push(NOTE_KEY, note(found, ("a yes costs", found.cost), *_accepted(flow_of(flow_name))))
     known = {"known": at_risk(found.topics).least} if isinstance(found, FailoverReport) else {}
     ti.xcom_push(recovery.ASKED_KEY, {"cost": found.cost, **known})
 
