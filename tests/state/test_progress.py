@@ -98,7 +98,7 @@ def put(target: FakeCluster, topic: str, first: int, value: bytes) -> None:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (b"\x02\x00\x00", "offset map piece has version 2; only version 1 is known"),
+        (b"\x02\x00\x00", "map segment has version 2; only version 1 is known"),
         (
             encode_segment(MapSegment(4, 8, (Extent(4, 4, 4),)))[:-1],
             "ends in the middle of a number",

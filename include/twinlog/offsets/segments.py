@@ -49,11 +49,11 @@ class MapSegment:
         upstream, downstream = self.first_upstream, 0
         for run in self.runs:
             if run.upstream < upstream or run.downstream < downstream or run.length < 1:
-                raise FormatError(f"offset map piece has {run} out of order", piece=self.first_upstream)
+                raise FormatError(f"map segment has {run} out of order", piece=self.first_upstream)
             upstream, downstream = run.upstream_end, run.downstream_end
         if not 0 <= self.first_upstream <= upstream <= self.end_upstream < LIMIT or downstream >= LIMIT:
             raise FormatError(
-                f"offset map piece [{self.first_upstream}, {self.end_upstream}) does not hold its runs",
+                f"map segment [{self.first_upstream}, {self.end_upstream}) does not hold its extents",
                 piece=self.first_upstream,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from least_privilege import Grant, grants
@@ -35,13 +36,14 @@ def table() -> str:
     flow = everything_on()
     prefix = transactional_id(flow.name, 0).removesuffix("0")
     wanted = grants(needs(flow, Names(("orders",), ("billing",)), prefix))
+    alike = groupby(wanted, lambda it: (it.cluster, _resource(it), it.why, it.required))
     rows = [
-        "| cluster | resource | operation | needed to | without it |",
+        "| cluster | resource | operations | needed to | to copy |",
         "|---|---|---|---|---|",
         *(
-            f"| {it.cluster} | {_resource(it)} | {it.operation} | {it.why} |"
-            f" {'nothing is copied' if it.required else 'only this is missing'} |"
-            for it in wanted
+            f"| {cluster} | {resource} | {', '.join(it.operation for it in of)} | {why} |"
+            f" {'needed' if required else ''} |"
+            for (cluster, resource, why, required), of in alike
         ),
     ]
     return "\n".join(rows)

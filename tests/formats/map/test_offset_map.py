@@ -121,5 +121,5 @@ def test_alternating_runs_take_three_bytes_each():
 )
 def test_a_piece_that_cannot_be_is_refused_when_made(first, end, runs):
     """Out of order, overlapping, outside its bounds or beyond 63 bits."""
-    with pytest.raises(FormatError, match="offset map piece"):
+    with pytest.raises(FormatError, match="map segment"):
         MapSegment(first, end, runs)

@@ -106,7 +106,7 @@ def test_what_is_no_key_raises(key):
 )
 def test_what_is_no_piece_raises(value):
     """Also without opening it."""
-    with pytest.raises(FormatError, match="offset map piece"):
+    with pytest.raises(FormatError, match="map segment"):
         PackedMap.of({0: value})
 
 

@@ -238,7 +238,7 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
         beats = topic == flow.policy.heartbeats_topic()
         yield need(f"{_create(topic, names.target_topics)} {'' if beats else 'READ'} WRITE DESCRIBE", why)
         if beats:
-            yield need("READ", "see who else beats", required=False)
+            yield need("READ", "see who else writes heartbeats", required=False)
         yield need("DESCRIBE_CONFIGS", "see that its records are kept", required=False)
     if flow.emit_checkpoints:
         topic = flow.policy.checkpoints_topic(flow.state_alias)
@@ -259,7 +259,7 @@ def _offset_syncs(flow: FlowSettings) -> Iterator[Need]:
 def _beats_elsewhere(flow: FlowSettings) -> Iterator[Need]:
     """Yield needs of heartbeats elsewhere: a reverse flow's on the source, a carried pair's on its own target."""
     back = flow.reverse_heartbeats
-    beating = [] if back is None else [(back, "beat for the way back")]
+    beating = [] if back is None else [(back, "write heartbeats for the reverse flow")]
     beating += [(pair, f"beat for {pair.name}") for pair in flow.other_heartbeats]
     for pair, why in beating:
         topic = Resource(Kind.TOPIC, pair.policy.heartbeats_topic())

@@ -19,7 +19,7 @@ class Cost(StrEnum):
     NOTHING = "nothing is copied"
     NEW_TOPICS = "topics without a copy wait; the others are copied"
     NEW_PARTITIONS = "new partitions wait; the others are copied"
-    SYNCS_AND_BEATS = "MM2's offset syncs and heartbeats of the way back are not written"
+    SYNCS_AND_BEATS = "MM2's offset syncs and heartbeats for the reverse flow are not written"
     GROUPS = "groups are not synced"
     SEEN_IF_SHORTER = (
         "such a loss is noticed only if a log is shorter; a partition whose leader changes in a copy stops"
@@ -79,7 +79,7 @@ class Use:
 
 SOURCE, TARGET = "source", "target"
 
-_WRITE = "write MM2's offset syncs, and beat for the way back"
+_WRITE = "write MM2's offset syncs, and heartbeats for the reverse flow"
 _POSITIONS = "read the positions of groups"
 _PLACE = "sync the positions of groups"
 _NEW_LEADER = "after a restart, or with a new leader"

@@ -90,7 +90,7 @@ class SegmentDraft:
         """
         skipped, jumped, lengths = numbers[::3], numbers[1::3], numbers[2::3]
         if min(numbers, default=0) < 0 or min(lengths, default=1) < 1:
-            raise FormatError("offset map piece has extents out of order", piece=self.first_upstream)
+            raise FormatError("map segment has extents out of order", piece=self.first_upstream)
         length = sum(lengths)
         return SegmentDraft(
             self.first_upstream,
@@ -156,7 +156,7 @@ class _Heads:
 def _heads(values: Sequence[bytes]) -> _Heads:
     for value in values:
         if value[:1] != _VERSION_BYTE:
-            _check_version(value, "offset map piece")
+            _check_version(value, "map segment")
     data = np.frombuffer(b"".join(values), dtype=np.uint8)
     last_bytes = data < 0x80
     value_end = np.cumsum([len(value) for value in values], dtype=np.int64)
@@ -199,7 +199,7 @@ def _within(start: Column, skipped: Column, length: Column, run_start: Column) -
     before = np.concatenate((np.zeros(1, dtype=np.int64), total))[run_start[:-1]]
     ends: Column = total + np.repeat(start - before, np.diff(run_start))
     if (step < 0).any() or (ends < 0).any():
-        raise FormatError("offset map piece has a number beyond 63 bits")
+        raise FormatError("map segment has a number beyond 63 bits")
     return ends
 
 
@@ -211,7 +211,7 @@ def _wrong(values: Sequence[bytes], why: str) -> FormatError:
                 decode_segments([0], [value])
             except FormatError as error:
                 return error
-    return FormatError(f"offset map piece {why}", bytes=b"".join(values)[:4096].hex())
+    return FormatError(f"map segment {why}", bytes=b"".join(values)[:4096].hex())
 
 
 def _check_version(data: bytes, what: str) -> None:

@@ -98,7 +98,7 @@ class PackedMap:
                 raise FormatError(f"offset map key begins at {firsts[0]}")
             size, count, _, downstream = _heads(values)
             if (size < 0).any() or (first + size < first).any():
-                raise FormatError("offset map piece has a number beyond 63 bits")
+                raise FormatError("map segment has a number beyond 63 bits")
         except FormatError as error:
             raise origin.unreadable(*_at_fault(first, values, error)) from None
         return cls(first, first + size, count, downstream, values, open_runs, origin)
@@ -278,7 +278,7 @@ def _head(value: bytes) -> tuple[int, int, int, int]:
             if byte < 0x80:
                 break
         else:
-            raise FormatError("offset map piece has a number beyond 63 bits")
+            raise FormatError("map segment has a number beyond 63 bits")
         numbers.append(number)
     return numbers[0], numbers[1], numbers[2], numbers[3]
 
@@ -301,6 +301,6 @@ def _many_heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column
             at += reading
             reading &= byte >= 0x80
         if reading.any():
-            raise FormatError("offset map piece has a number beyond 63 bits")
+            raise FormatError("map segment has a number beyond 63 bits")
         numbers.append(number)
     return numbers[0], numbers[1], numbers[2], numbers[3]
