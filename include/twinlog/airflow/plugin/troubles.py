@@ -187,8 +187,8 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
             f"If {source} is lost: Dag failover, mode source-dead (docs/failover.md).",
         )
     if status.held:
-        held = status.held.partition("; `")[0]  # commands follow
-        yield Trouble(Tone.WARN, f"The flow is {held}. Nothing is copied.", _goes_on(status, settings))
+        why = status.held.partition("; `")[0]  # commands follow
+        yield Trouble(Tone.WARN, f"The flow is {why}. Nothing is copied.", _goes_on(status, settings))
     for problem in status.problems:
         yield Trouble(
             Tone.BAD if problem.blocking else Tone.WARN,
