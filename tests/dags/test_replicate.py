@@ -96,11 +96,11 @@ def test_dag_says_what_it_is(read_dags) -> None:
 
 
 def test_a_cycle_has_a_deadline(read_dags) -> None:
-    """The strictest RPO of the flow, counted from when the run was queued."""
+    """The strictest RPO of the flow, counted from when the run was queued; a backfill has none."""
     dags = read_dags(THREE_FLOWS + "twinlog.tier.gold.topics=a\ntwinlog.tier.gold.rpo.seconds=77\n").dags
     (deadline,) = dags["replicate__B__C"].deadline
 
-    assert (77, "DagRunQueuedAtDeadline") == (
+    assert (77, "QueuedUnlessBackfill") == (
         deadline.interval.total_seconds(),
         deadline.reference.reference_name,
     )

@@ -2,15 +2,16 @@
 
 Before 3.3 there is no retry policy: a task is tried twice more whatever went wrong, also if it will not go away.
 Before 3.2 a deadline calls nothing but coroutines: there Airflow does not tell of a cycle that does not end.
+Before 3.3 a backfill's runs have a deadline, too.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from packaging.version import Version
 
@@ -60,6 +61,11 @@ else:
     from airflow.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
     from airflow.timetables.trigger import CronTriggerTimetable
 
+if RELEASE >= (3, 3):
+    from airflow.sdk import BaseDeadlineReference
+else:
+    BaseDeadlineReference = object
+
 __all__ = [
     "RELEASE",
     "AirflowException",
@@ -69,6 +75,7 @@ __all__ = [
     "CronDataIntervalTimetable",
     "CronTriggerTimetable",
     "DeltaDataIntervalTimetable",
+    "QueuedUnlessBackfill",
     "Stats",
     "conf",
     "deadline",
@@ -112,6 +119,27 @@ def _one_line(_logger: object, _method: str, event: Any) -> Any:
     return event
 
 
+class QueuedUnlessBackfill(BaseDeadlineReference):  # type: ignore[misc]
+    """Count a deadline from when a run was queued; a run of a backfill has none.
+
+    A backfill queues all of its runs at once, and one copies at a time: Airflow would list them as missed deadlines.
+    The scheduler and the API server find this class by the plugin, and ask it when they make a run.
+    """
+
+    required_kwargs: ClassVar = {"dag_id", "run_id"}
+
+    def _evaluate_with(self, *, session: Any, dag_id: str, run_id: str) -> datetime | None:
+        from airflow.models import DagRun
+        from airflow.utils.types import DagRunType
+        from sqlalchemy import select
+
+        its_run = DagRun.dag_id == dag_id, DagRun.run_id == run_id
+        queued: datetime | None = session.scalar(
+            select(DagRun.queued_at).where(*its_run, DagRun.run_type != DagRunType.BACKFILL_JOB)
+        )
+        return queued
+
+
 def deadline(name: str, after: timedelta, notifier: type, told: Mapping[str, Any]) -> Any:
     """Return the deadline of a Dag whose runs may take so long from when they are queued, or None."""
     if RELEASE < (3, 2):
@@ -119,7 +147,7 @@ def deadline(name: str, after: timedelta, notifier: type, told: Mapping[str, Any
     from airflow.sdk import DeadlineAlert, DeadlineReference, SyncCallback  # type: ignore[attr-defined]
 
     return DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        reference=QueuedUnlessBackfill() if RELEASE >= (3, 3) else DeadlineReference.DAGRUN_QUEUED_AT,
         interval=after,
         callback=SyncCallback(notifier, kwargs=dict(told)),
         **({"name": name} if RELEASE >= (3, 3) else {}),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.errors import ConfigError
 from twinlog.spark.request import MARK
 
 pytestmark = pytest.mark.airflow
@@ -40,6 +41,26 @@ def test_a_local_job_listens_to_this_machine_alone(
     assert address == hook._env.get("SPARK_LOCAL_IP")
 
 
+def test_the_driver_has_to_run_with_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On YARN, too: in a container its result would be lost, and the task tried again and again."""
+    from twinlog.airflow.operators.submit import StepSubmitHook
+
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_TWINLOG_SPARK", json.dumps(connection))
+    with pytest.raises(ConfigError, match=r"deploy mode cluster.*set its deploy mode to client"):
+        StepSubmitHook(master="local[2]", name="twinlog", arguments=[])
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn", "spark://spark:7077"])
+def test_the_mark_stands_on_no_command_line(master: str) -> None:
+    """Who can see it could write the job's result."""
+    from twinlog.airflow.operators.submit import StepSubmitHook
+
+    hook = StepSubmitHook(master=master, name="twinlog", arguments=[])
+    command = hook._build_spark_submit_command("job.py")
+    assert hook._env[MARK] not in " ".join(command)
+
+
 SPARK_SUBMIT = """#!/bin/sh
 echo $$ > {folder}/pid
 printf '%s\\n' 'transactional id t' '{{"twinlog": {{"state": "promoted"}}}}' '{{"twinlog": oops' '"'
@@ -57,7 +78,6 @@ def submitted(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str):
     script.chmod(0o755)
     hook = StepSubmitHook(master="local[1]", name="twinlog", arguments=[])
     monkeypatch.setattr(hook, "_build_spark_submit_command", lambda _job: [str(script)])
-    hook._env = hook._env_vars
     return hook
 
 
@@ -74,7 +94,7 @@ def test_only_the_line_of_the_job_itself_is_its_result(tmp_path: Path, monkeypat
     hook = submitted(tmp_path, monkeypatch, then)
     hook.submit("job.py")
     assert expected == hook.result
-    assert hook._env_vars[MARK] != submitted(tmp_path, monkeypatch, then)._env_vars[MARK]
+    assert hook._env[MARK] != submitted(tmp_path, monkeypatch, then)._env[MARK]
 
 
 def test_a_job_does_not_outlive_the_hook(tmp_path: Path, monkeypatch) -> None:

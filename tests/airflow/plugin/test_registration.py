@@ -14,7 +14,7 @@ pytestmark = pytest.mark.airflow
 
 PROGRAM = """
 import json, os, sys
-from airflow.plugins_manager import get_plugin_info
+from airflow.plugins_manager import get_deadline_references_plugins, get_plugin_info
 from airflow.providers_manager import ProvidersManager
 plugins, providers = get_plugin_info(), ProvidersManager()
 print(json.dumps({
@@ -22,6 +22,7 @@ print(json.dumps({
     "provider": providers.providers["twinlog"].data["notifications"],
     "links": "twinlog.airflow.plugin.links.FlowPageLink" in providers.extra_links_class_names,
     "heavy": sorted({"numpy", "pandas", "great_expectations", "pyspark"}.intersection(sys.modules)),
+    "deadlines": list(get_deadline_references_plugins()),
     "threads": os.environ.get("OPENBLAS_NUM_THREADS"),
 }))
 """
@@ -42,6 +43,7 @@ def test_airflow_finds_provider_and_plugin_once(repository: Path, tmp_path: Path
     assert {
         "provider": ["twinlog.airflow.notifiers.FlowNotifier"],
         "links": True,
+        "deadlines": ["twinlog.airflow.versions.QueuedUnlessBackfill"],
         "heavy": [],
         "threads": None,
     } == found

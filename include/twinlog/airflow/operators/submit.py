@@ -16,6 +16,7 @@ from airflow.sdk import Connection
 from twinlog.airflow.flows import SPARK_CONNECTION
 from twinlog.airflow.versions import AirflowNotFoundException
 from twinlog.airflow.xcom import short
+from twinlog.errors import ConfigError
 from twinlog.spark.classes import submit_options
 from twinlog.spark.request import MARK
 from twinlog.spark.session import local_address
@@ -30,7 +31,7 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
 
     That line begins with a mark that only this run knows: whoever names a transactional id can write lines into a log.
     The Airflow connection `twinlog_spark` says where to submit; without it, `master` does (the provider itself would
-    go to YARN).
+    go to YARN).  Raises ConfigError if it wants the driver on the cluster, which would keep that line.
     """
 
     def __init__(self, *, master: str, name: str, arguments: Sequence[str]) -> None:
@@ -44,7 +45,13 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
             # Before our own session sets it, Spark would fill the task's log with hundreds of INFO lines.
             conf={"spark.log.level": "WARN"},
         )
-        self._env_vars = job_environment(self._connection["master"]) | {MARK: self._mark}
+        if self._connection["deploy_mode"] == "cluster":
+            raise ConfigError(
+                f"the Airflow connection {SPARK_CONNECTION} has deploy mode cluster, where a job's result stays",
+                hint="set its deploy mode to client",
+            )
+        # As `env_vars` the provider would put it on a command line for YARN, and for Kubernetes nowhere else.
+        self._env = job_environment(self._connection["master"]) | {MARK: self._mark}
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run spark-submit, which does not outlive this call; bytes of its output that are no text are replaced."""

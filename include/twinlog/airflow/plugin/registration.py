@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from airflow.plugins_manager import AirflowPlugin
 
 from twinlog.airflow.plugin.links import PREFIX, FlowPageLink
+from twinlog.airflow.versions import QueuedUnlessBackfill
 
 _Message = MutableMapping[str, Any]
 
@@ -25,7 +26,7 @@ async def lazy_app(
 
 
 class TwinlogPlugin(AirflowPlugin):  # type: ignore[misc]
-    """The pages with flows, topics, lag and all that is known of them, and the buttons that lead to them."""
+    """The pages with all that is known of flows, the buttons that lead to them, and how cycles' deadlines count."""
 
     name = "twinlog"
     fastapi_apps: ClassVar = [{"app": lazy_app, "url_prefix": PREFIX, "name": "twinlog"}]
@@ -38,3 +39,4 @@ class TwinlogPlugin(AirflowPlugin):  # type: ignore[misc]
         }
     ]
     operator_extra_links: ClassVar = [FlowPageLink()]
+    deadline_references: ClassVar = [QueuedUnlessBackfill]
