@@ -62,7 +62,7 @@ else:
     from airflow.timetables.trigger import CronTriggerTimetable
 
 if RELEASE >= (3, 3):
-    from airflow.sdk import BaseDeadlineReference
+    from airflow.sdk import BaseDeadlineReference  # type: ignore[attr-defined]
 else:
     BaseDeadlineReference = object
 
