@@ -1,12 +1,11 @@
-"""Steps are performed in their order: one that ends the whole is the last, and a dry run changes nothing."""
+"""Steps are walked in their order: one that ends the whole is the last, and a dry run changes nothing."""
 
 from __future__ import annotations
 
 import pytest
 
-from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
-from twinlog.procedure import Outcome, Step, StepName, done, failed, perform, silent
+from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, silent, walk
 
 
 def step(name: StepName, outcome: Outcome | Exception, *, changes: bool = True) -> Step[list[str]]:
@@ -18,10 +17,10 @@ def step(name: StepName, outcome: Outcome | Exception, *, changes: bool = True) 
             raise outcome
         return outcome
 
-    return Step(name, "copies A to B", "", "", do, (lambda _: "") if changes else None)
+    return Step(name, "copies A to B", "", "", do, (lambda _: "") if changes else do)
 
 
-def test_a_step_that_fails_is_the_last(flow: FlowSettings) -> None:
+def test_a_step_that_fails_is_the_last() -> None:
     """Its row is there, and nothing behind it is done."""
     deeds: list[str] = []
     steps = [
@@ -29,20 +28,33 @@ def test_a_step_that_fails_is_the_last(flow: FlowSettings) -> None:
         step(StepName.COMPARE, failed("differs")),
         step(StepName.WRITE, done("")),
     ]
-    rows, whole = perform(steps, deeds, flow, silent)
-    assert (["begin", "compare"], False) == (deeds, whole)
-    assert ["taken", "differs"] == [it.message for it in rows]
+    walked = walk(steps, deeds, silent)
+    assert (["begin", "compare"], 1) == (deeds, len(walked.stopped))
+    assert ["taken", "differs"] == [it.message for it in walked.rows]
 
 
-def test_the_error_of_a_step_is_raised(flow: FlowSettings) -> None:
+def test_a_walk_may_go_on_behind_a_failure() -> None:
+    """A save and a drill do: each step knows what those before have found, and what failed is told in the end."""
+    worlds: list[int] = []
+
+    def counted(world: int) -> Outcome:
+        worlds.append(world)
+        return learned(failed("no"), world + 1)
+
+    step: Step[int] = Step(StepName.READ, "", "", "", counted)
+    walked = walk([step] * 4, 5, silent, goes_on=lambda world, _: world < 8)
+    assert ([5, 6, 7], 8, 3) == (worlds, walked.world, len(walked.stopped))
+
+
+def test_the_error_of_a_step_is_raised() -> None:
     """As it is: its code and hint are for who called."""
     error = TransientError("away", code="unsettled")
     with pytest.raises(TransientError) as caught:
-        perform([step(StepName.BEGIN, error)], [], flow, silent)
+        walk([step(StepName.BEGIN, error)], [], silent).raised()
     assert error is caught.value
 
 
-def test_a_dry_run_does_what_changes_nothing_and_tells_the_rest(flow: FlowSettings) -> None:
+def test_a_dry_run_does_what_changes_nothing_and_tells_the_rest() -> None:
     """With the aliases of the flow's clusters."""
     deeds: list[str] = []
     steps = [
@@ -50,7 +62,7 @@ def test_a_dry_run_does_what_changes_nothing_and_tells_the_rest(flow: FlowSettin
         step(StepName.COMPARE, done("equal"), changes=False),
         step(StepName.WRITE, done("")),
     ]
-    rows, whole = perform(steps, deeds, flow, silent, dry_run=True)
-    assert (["compare"], True) == (deeds, whole)
-    assert ["planned", "done", "planned"] == [it.state.value for it in rows]
-    assert "copies A to B" == rows[0].message
+    walked = walk([it.looking("east", "west") for it in steps], deeds, silent)
+    assert (["compare"], ()) == (deeds, walked.stopped)
+    assert ["planned", "done", "planned"] == [it.state.value for it in walked.rows]
+    assert "copies east to west" == walked.rows[0].message

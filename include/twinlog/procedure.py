@@ -10,15 +10,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.visible import singular
-
-if TYPE_CHECKING:
-    from twinlog.config.flow.settings import FlowSettings
 
 
 class StepName(StrEnum):
@@ -60,7 +56,7 @@ class Outcome:
     """The outcome of a step, and what it says of the state of the whole.
 
     `refused` says that the gate or a person said no, `transient` that the trouble may go away by itself;
-    `error` is what ended it.
+    `error` is what ended it.  `found` is what the steps behind it know by it, None if that is nothing new.
     """
 
     state: StepState
@@ -69,6 +65,7 @@ class Outcome:
     exit_code: ExitCode = ExitCode.SAYS_NO
     transient: bool = False
     error: TwinlogError | None = None
+    found: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", singular(self.message))
@@ -110,6 +107,11 @@ def planned(message: str) -> Outcome:
     return Outcome(StepState.PLANNED, message)
 
 
+def learned(outcome: Outcome, found: object) -> Outcome:
+    """Return the outcome with what is known by it."""
+    return replace(outcome, found=found)
+
+
 World = TypeVar("World")
 Other = TypeVar("Other")
 Look = Callable[[World], str | Outcome]
@@ -119,8 +121,8 @@ Look = Callable[[World], str | Outcome]
 class Step(Generic[World]):
     """One step: what it does, what is to be expected of it, and what to do otherwise; A is the source, B the target.
 
-    `do` does it; the first step, and the others of a dry run, have none.  `look` says what it would do now, with the
-    numbers, "" if there are none; a look that finds something for the steps behind it returns an outcome.
+    `do` does it; the first step of a run has none.  `look` says what it would do now, with the numbers, "" if there are
+    none; a look that finds something for the steps behind it returns an outcome.
     `undo` takes back what it did for a run that is over, and returns what is left for a person; it may be repeated.
     """
 
@@ -136,20 +138,19 @@ class Step(Generic[World]):
         """Return the step as another procedure does it."""
         return Step(self.name, self.does, self.expected, self.otherwise, do, look)
 
-    def deed(self, world: World) -> Outcome:
-        """Do it."""
-        assert self.do is not None
-        return self.do(world)
-
     def does_for(self, source: str, target: str) -> str:
         """Say what it does with the aliases of a flow."""
         return re.sub(r"\b[AB]\b", lambda found: {"A": source, "B": target}[found[0]], self.does)
 
-    def seen(self, world: World, source: str, target: str) -> Outcome:
-        """Say what it would do now, and change nothing."""
-        told = self.look(world) if self.look is not None else ""
-        outcome = told if isinstance(told, Outcome) else planned(told)
-        return outcome if outcome.message else replace(outcome, message=self.does_for(source, target))
+    def looking(self, source: str, target: str) -> Step[World]:
+        """Return the step as a dry run does it: it says what it would do now, and changes nothing."""
+
+        def look(world: World) -> Outcome:
+            told = self.look(world) if self.look is not None else ""
+            outcome = told if isinstance(told, Outcome) else planned(told)
+            return outcome if outcome.message else replace(outcome, message=self.does_for(source, target))
+
+        return replace(self, do=look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,46 +167,70 @@ Told = Callable[[StepName, Outcome | None], None]
 """Hears of a step that begins (None), and of its outcome."""
 
 
-def timed(name: StepName, deed: Callable[[], Outcome], told: Told) -> tuple[Outcome, StepReport]:
-    """Do a step; return its outcome, and its row of the report.
+@dataclass(frozen=True, slots=True)
+class Walked(Generic[World]):
+    """Tell what a walk has left: the world behind the last step, a row for each, and the outcomes that ended one."""
 
-    Raises FencedError `relieved` if another process goes on with the run: this one has nothing to report.
+    world: World
+    rows: tuple[StepReport, ...]
+    stopped: tuple[Outcome, ...]
+
+    def raised(self) -> Walked[World]:
+        """Return it, or raise the error that ended a step."""
+        for outcome in self.stopped:
+            if outcome.error is not None:
+                raise outcome.error
+        return self
+
+
+def walk(
+    steps: Iterable[Step[World]],
+    world: World,
+    told: Told,
+    *,
+    keep: Callable[[World, StepReport, Outcome], World] = lambda world, _, outcome: outcome.found or world,
+    goes_on: Callable[[World, Outcome], bool] = lambda _world, _outcome: False,
+) -> Walked[World]:
+    """Do steps in their order, each in the world that the one before has left.
+
+    `keep` makes that world of what a step has found, `goes_on` says whether the next step is done although this one
+    failed or waits.  Raises FencedError `relieved` if another process goes on with the run: this one has nothing to
+    report.
     """
-    told(name, None)
+    rows, stopped = list[StepReport](), list[Outcome]()
+    for step in steps:
+        outcome, row = _done(step, world, told)
+        rows.append(row)
+        world = keep(world, row, outcome)
+        if outcome.ends:
+            stopped.append(outcome)
+            if not goes_on(world, outcome):
+                break
+    return Walked(world, tuple(rows), tuple(stopped))
+
+
+def _done(step: Step[World], world: World, told: Told) -> tuple[Outcome, StepReport]:
+    assert step.do is not None
+    told(step.name, None)
     began = time.monotonic()
     try:
-        outcome = deed()
+        outcome = step.do(world)
     except TwinlogError as error:
         if error.code == "relieved":
             raise
         outcome = failed_by(error)
-    told(name, outcome)
-    return outcome, StepReport(name, outcome.state, round(time.monotonic() - began, 3), outcome.message)
+    told(step.name, outcome)
+    return outcome, StepReport(step.name, outcome.state, round(time.monotonic() - began, 3), outcome.message)
 
 
-def perform(
-    steps: Iterable[Step[World]], world: World, flow: FlowSettings, told: Told, *, dry_run: bool = False
-) -> tuple[tuple[StepReport, ...], bool]:
-    """Do steps in their order; in a dry run those that have a `look` only say what they would do.
-
-    Return the rows, and whether all was done.  Raises the error that ended a step; `told` does not hear of it besides.
-    """
-    rows = list[StepReport]()
+def but_errors(told: Told) -> Told:
+    """Tell of everything but an error that is raised: who catches it tells of it."""
 
     def tell(name: StepName, outcome: Outcome | None) -> None:
         if outcome is None or outcome.error is None:
             told(name, outcome)
 
-    for step in steps:
-        seen = partial(step.seen, world, flow.source.alias, flow.target.alias)
-        deed = seen if dry_run and step.look is not None else partial(step.deed, world)
-        outcome, row = timed(step.name, deed, tell)
-        rows.append(row)
-        if outcome.error is not None:
-            raise outcome.error
-        if outcome.ends:
-            return tuple(rows), False
-    return tuple(rows), True
+    return tell
 
 
 def silent(_name: StepName, _outcome: Outcome | None) -> None:

@@ -99,6 +99,19 @@ def test_a_cluster_that_came_back_is_not_judged_by_its_silence(session):
     assert "back" == session.answer(lambda _: late, asked("the cluster"))
 
 
+def test_a_cluster_that_was_just_found_gone_is_waited_for_less(session, monkeypatch):
+    """By the next question alone: one that comes back slowly gets its full time again, and so does every other one."""
+    monkeypatch.setattr(session_module, "GIVE_UP_SECONDS", 30.0)
+    monkeypatch.setattr(session_module, "ONCE_MORE_SECONDS", 0.0)
+    session._gave_up = True
+    with pytest.raises(ClusterUnreachable):
+        session.answer(lambda _: Future(), asked("the cluster"))
+    assert not session._gave_up
+    session._gave_up = True
+    session.answers(lambda _: {"a": done(1)}, asked)
+    assert not session._gave_up
+
+
 @pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._AUTHENTICATION])
 def test_a_refusal_at_the_door_is_no_verdict_for_ever(session, code):
     """A certificate or a password may be mended meanwhile: the next question knocks anew."""

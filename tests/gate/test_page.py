@@ -5,11 +5,11 @@ import re
 from twinlog.formats.ledger.accepted import Accepted, Offence
 from twinlog.formats.ledger.observed import ObservedFinding
 from twinlog.gate.answer import CoverageOf, GateResult, GroupAtRisk, is_ready, waived_by, weigh
-from twinlog.gate.observed import ObservedCopy, ObservedTopic
 from twinlog.gate.record import duration, page_of, share
 from twinlog.judge.at_risk import TopicAtRisk
 from twinlog.judge.check import CheckResult, Mode, Seen, Severity
 from twinlog.judge.observed import WHAT_TO_DO
+from twinlog.observe.observed_copy import ObservedCopy, ObservedTopic
 
 NOW = 1_700_000_000_000
 GAPS = (Offence("logs", None, 1),)

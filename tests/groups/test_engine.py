@@ -13,7 +13,7 @@ from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint
-from twinlog.groups.engine import EnginePosition, engine_positions
+from twinlog.groups.engine import engine_positions
 from twinlog.groups.maps import PartitionMaps
 from twinlog.groups.place import Place
 from twinlog.groups.plan import Decided
@@ -21,6 +21,7 @@ from twinlog.groups.report import SyncReason, SyncState
 from twinlog.groups.verdict import GroupStanding, PositionVerdict, leave, row_of
 from twinlog.groups.view import Route
 from twinlog.kafka_types import TopicPartition
+from twinlog.observe.observed_copy import EnginePosition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.mm2_topics import DatedCheckpoint
 

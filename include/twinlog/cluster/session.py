@@ -2,7 +2,8 @@
 
 librdkafka keeps on trying to connect until a request times out. Its error callback knows sooner. If it has said that
 no broker can be used, and this question was not answered for `GIVE_UP_SECONDS`, we stop waiting. The next question has
-a client of its own: the cluster may be back, and a run in follow mode asks for weeks.
+a client of its own: the cluster may be back, and a run in follow mode asks for weeks. That one question waits for
+`ONCE_MORE_SECONDS` only, so that a run that has found its source gone need not wait in full to find it still gone.
 
 If it has said that one broker is gone, the question is asked again by a new client. librdkafka keeps to the controller
 it knows, waits for it to come back, and learns of another one only with the next periodic metadata
@@ -39,6 +40,7 @@ V = TypeVar("V")
 Send = Callable[[AdminClient], Mapping[K, Future[V]]]
 REQUEST_SECONDS = 25.0
 GIVE_UP_SECONDS = 5.0
+ONCE_MORE_SECONDS = 2.0
 SILENT_SECONDS = 8.0
 POLL_SECONDS = 0.02
 
@@ -142,6 +144,7 @@ class Session:
         self._broker_lost_since: float | None = None
         self._reason = "no broker answered"
         self._verdict: TwinlogError | None = None
+        self._gave_up = False
         self._properties = {**properties, "error_cb": self._heard, "log_level": 0}
         self.admin = client(self._properties)
 
@@ -208,15 +211,17 @@ class Session:
             self._stop_if_hopeless()
             if patience is None or self._trouble_since is not None:
                 continue
-            if _too_long(self._broker_lost_since) or time.monotonic() - began > patience:
+            if _for(GIVE_UP_SECONDS, self._broker_lost_since) or time.monotonic() - began > patience:
                 return False
         self._forget_trouble()
+        self._gave_up = False
         return True
 
     def _stop_if_hopeless(self) -> None:
-        if _too_long(self._trouble_since):
+        if _for(ONCE_MORE_SECONDS if self._gave_up else GIVE_UP_SECONDS, self._trouble_since):
             verdict = self._verdict or unreachable(self.alias, self._reason)
             self._begin_anew()
+            self._gave_up = not self._gave_up
             raise verdict
 
     def _heard(self, error: KafkaError) -> None:
@@ -238,8 +243,8 @@ def _never_sent(future: Future[Any]) -> bool:
     return error is not None and error.code() == KafkaError._TIMED_OUT and NOT_SENT in error.str()
 
 
-def _too_long(since: float | None) -> bool:
-    return since is not None and time.monotonic() - since > GIVE_UP_SECONDS
+def _for(seconds: float, since: float | None) -> bool:
+    return since is not None and time.monotonic() - since > seconds
 
 
 def refused_by(answer: Any, asked: Asked) -> TwinlogError:

@@ -12,8 +12,8 @@ from twinlog.drill.judge import judge
 from twinlog.drill.places import View
 from twinlog.drill.reading import READ_SECONDS, First
 from twinlog.drill.report import DrilledPosition, Found
-from twinlog.gate.same_record import alike, record_at
 from twinlog.groups.report import GroupPartitionRow
+from twinlog.groups.same_record import alike, record_at
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.transforms.chain import Chain
 

@@ -7,7 +7,7 @@ whatever happens; if this process dies, the next drill deletes them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,21 @@ from twinlog.groups.report import GroupPartitionRow
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
-from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, failed, silent, skipped, timed
+from twinlog.procedure import (
+    Outcome,
+    Step,
+    StepName,
+    StepReport,
+    Told,
+    Walked,
+    done,
+    failed,
+    failed_by,
+    learned,
+    silent,
+    skipped,
+    walk,
+)
 from twinlog.recovery.report import TopicAtRisk, at_risk, partitions_at_risk
 from twinlog.recovery.steps import canary, ending
 from twinlog.recovery.steps.loss import loss_of
@@ -70,7 +84,7 @@ class Tools:
         return cls(reader(flow.target), time.sleep, Seal.of(configuration, flow), told)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Work:
     """One process's drill, and what it has found so far."""
 
@@ -83,13 +97,11 @@ class Work:
     places: tuple[GroupPartitionRow, ...] = ()
     not_drilled: tuple[str, ...] = ()
     placed_seconds: float = 0.0
-    met: dict[str, Firsts] = field(default_factory=dict)
-    troubles: dict[str, str] = field(default_factory=dict)
+    met: Mapping[str, Firsts] = field(default_factory=dict)
+    troubles: Mapping[str, str] = field(default_factory=dict)
     positions: tuple[DrilledPosition, ...] = ()
     topics: tuple[TopicAtRisk, ...] = ()
     rpo_seconds: float | None = None
-    steps: list[StepReport] = field(default_factory=list)
-    exit_code: ExitCode = ExitCode.DONE
 
     @property
     def firsts(self) -> Iterator[tuple[TopicPartition, First]]:
@@ -110,19 +122,11 @@ class Work:
             if place.group == group and place.downstream_offset is not None
         }
 
-    def do(self, step: Step[Work]) -> None:
-        """Do a step, and keep its row."""
-        deed = step.do
-        assert deed is not None
-        outcome, row = timed(step.name, lambda: deed(self), self.tools.told)
-        if outcome.ends:
-            self.exit_code = max(self.exit_code, outcome.exit_code)
-        self.steps.append(row)
-
-    def note(self, **changes: Any) -> None:
-        """Keep in the ledger that the drill lives, and what has changed."""
-        self.run = replace(self.run, at_ms=clock.now_ms(), **changes)
-        clones.note(self.flow, self.clusters.target, self.run)
+    def noting(self, **changes: Any) -> Work:
+        """Keep in the ledger that the drill lives, and what has changed of it."""
+        run = replace(self.run, at_ms=clock.now_ms(), **changes)
+        clones.note(self.flow, self.clusters.target, run)
+        return replace(self, run=run)
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> DrillReport:
@@ -138,13 +142,14 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) 
     )
     work = Work(flow, clusters, request, tools, begun)
     ended = DrillState.FAILED, "it was broken off"
+    tried = Walked(work, (), ())
     try:
-        for step in TRIED:
-            work.do(step)
-        ended = _verdict(work)
+        tried = walk(TRIED, work, tools.told, goes_on=lambda _work, _outcome: True)
+        ended = _verdict(tried.world, tried.rows)
     finally:
-        work.do(replace(CLEAN_UP, do=lambda it: _clean_up(it, *ended)))
-    report = _report(work)
+        clean_up = replace(CLEAN_UP, do=lambda it: _clean_up(it, *ended))
+        cleaned = walk([clean_up], tried.world, tools.told)
+    report = _report(cleaned.world, (*tried.rows, *cleaned.rows), (*tried.stopped, *cleaned.stopped))
     path, _ = keep_run(flow, report.run, report.document, tools.seal)
     return replace(report, evidence=path)
 
@@ -182,22 +187,28 @@ def _undeleted(refused: Mapping[str, TwinlogError]) -> str:
 
 def _choose(work: Work) -> Outcome:
     flow, request, began = work.flow, work.request, time.monotonic()
-    work.seen = seen = view(flow, work.clusters, source_dead=request.source_dead)
-    work.placed_seconds = time.monotonic() - began
+    seen = view(flow, work.clusters, source_dead=request.source_dead)
+    seconds = time.monotonic() - began
     asked = sorted({place.group for place in seen.places if request.groups.accepts(place.group)})
     untold = sorted(it for it in seen.untold - {*asked} if request.groups.accepts(it))
     chosen, rest = asked[: request.most], asked[request.most :]
-    work.places = tuple(place for place in seen.places if place.group in chosen)
-    work.not_drilled = (*rest, *untold)
+    work = replace(
+        work,
+        seen=seen,
+        placed_seconds=seconds,
+        places=tuple(place for place in seen.places if place.group in chosen),
+        not_drilled=(*rest, *untold),
+    )
     source = "" if seen.positions is not None else f"placed by checkpoints, as without {flow.source.alias}; "
     if not chosen:
-        return done(f"{source}no group has a position to drill{_left_out(work)}")
+        return learned(done(f"{source}no group has a position to drill{_left_out(work)}"), work)
     text = f"{source}{len(chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
     if lost := [place for place in work.places if place.downstream_offset is None]:
         more = and_more(len(lost), form=" (and {} positions more)")
         first = f"{lost[0].group} on {lost[0].topic}-{lost[0].partition}"
-        return failed(f"{text}; group {first} has no place on the target: {lost[0].text}{more}")
-    return done(text)
+        outcome = failed(f"{text}; group {first} has no place on the target: {lost[0].text}{more}")
+        return learned(outcome, work)
+    return learned(done(text), work)
 
 
 def _left_out(work: Work) -> str:
@@ -206,31 +217,34 @@ def _left_out(work: Work) -> str:
 
 
 def _place(work: Work) -> Outcome:
-    starts = {
-        group: at
-        for group in dict.fromkeys(place.group for place in work.places)
-        if (at := work.starts(group))
-    }
-    if not starts:
-        return skipped("nothing to place")
+    prefix = clones.clone_of(work.run.run, "")
     changes = {
-        clones.clone_of(work.run.run, group): {
-            at: OffsetChange(offset, None, "") for at, offset in its.items()
-        }
-        for group, its in starts.items()
+        f"{prefix}{group}": {at: OffsetChange(offset, None, "") for at, offset in starts.items()}
+        for group in dict.fromkeys(place.group for place in work.places)
+        if (starts := work.starts(group))
     }
-    work.note(clones=tuple(changes))
-    began = time.monotonic()
-    refused = work.clusters.target.alter_offsets(changes).refused
-    work.placed_seconds += time.monotonic() - began
-    for key, error in refused.items():
-        group = key.group.removeprefix(clones.clone_of(work.run.run, ""))
-        work.troubles.setdefault(group, f"its clone could not be placed: {error}")
+    if not changes:
+        return skipped("nothing to place")
+    work, began = work.noting(clones=tuple(changes)), time.monotonic()
+    try:
+        refused = work.clusters.target.alter_offsets(changes).refused
+    except TwinlogError as error:
+        return learned(failed_by(error), work)
+    work = replace(
+        work,
+        placed_seconds=work.placed_seconds + time.monotonic() - began,
+        troubles={
+            key.group.removeprefix(prefix): f"its clone could not be placed: {why}"
+            for key, why in refused.items()
+        },
+    )
     if refused:
-        key, error = next(iter(refused.items()))
-        return failed(f"{len(refused):,} positions could not be committed, such as {key.group}: {error}")
+        key, why = next(iter(refused.items()))
+        outcome = failed(f"{len(refused):,} positions could not be committed, such as {key.group}: {why}")
+        return learned(outcome, work)
     written = sum(map(len, changes.values()))
-    return done(f"{len(changes):,} clones, {written:,} positions committed on {work.flow.target.alias}")
+    text = f"{len(changes):,} clones, {written:,} positions committed on {work.flow.target.alias}"
+    return learned(done(text), work)
 
 
 def _read(work: Work) -> Outcome:
@@ -241,19 +255,20 @@ def _read(work: Work) -> Outcome:
     for group in placed:
         if group in work.troubles:
             continue
-        work.note()
+        work = work.noting()
         try:
-            work.met[group] = work.tools.read(f"{prefix}{group}", work.starts(group))
+            met = work.tools.read(f"{prefix}{group}", work.starts(group))
+            work = replace(work, met={**work.met, group: met})
         except ClusterUnreachable:
             raise
         except TwinlogError as error:
-            work.troubles[group] = str(error)
+            work = replace(work, troubles={**work.troubles, group: str(error)})
     rto = work.rto_seconds
     took = f"; placed and read in {rto:,.3f} s" if rto is not None else ""
     records = len([*work.firsts])
     text = f"{len(work.met):,} groups read {records:,} first records on {work.flow.target.alias}{took}"
     late = "; ".join(_late(work))
-    return failed(f"{text}; {late}") if late else done(text)
+    return learned(failed(f"{text}; {late}") if late else done(text), work)
 
 
 def _late(work: Work) -> Iterator[str]:
@@ -278,54 +293,56 @@ def _compare(work: Work) -> Outcome:
         return skipped("no clone has read")
     now = view(work.flow, work.clusters, work.seen.positions, source_dead=work.request.source_dead)
     comparison = Comparison(work.flow, work.clusters, work.seen, now, work.met, work.troubles)
-    work.positions = tuple(map(comparison.judged, work.places))
-    by = grouped((position.found, position) for position in work.positions)
+    positions = tuple(map(comparison.judged, work.places))
+    work = replace(work, positions=positions)
+    by = grouped((position.found, position) for position in positions)
     right, nothing = by.get(Found.RIGHT, []), by.get(Found.NOTHING_TO_READ, [])
     again = sum(position.again or 0 for position in right)
-    text = f"{len(right):,} of {len(work.positions):,} positions right, {again:,} records read again"
+    text = f"{len(right):,} of {len(positions):,} positions right, {again:,} records read again"
     text += f"; {len(nothing):,} had nothing to read" if nothing else ""
-    wrong = [position for position in work.positions if position.found in {Found.WRONG, Found.NOT_PLACED}]
+    wrong = [position for position in positions if position.found in {Found.WRONG, Found.NOT_PLACED}]
     if not wrong:
-        return done(text)
+        return learned(done(text), work)
     first = wrong[0]
     where = f"group {first.group} on {first.remote_topic}-{first.partition}"
-    return failed(f"{text}; {where}: {first.message}{and_more(len(wrong))}")
+    return learned(failed(f"{text}; {where}: {first.message}{and_more(len(wrong))}"), work)
 
 
 def _at_risk(work: Work) -> Outcome:
     flow, snapshot = work.flow, FlowSnapshot(work.flow, work.clusters)
     try:
         facts = observe(snapshot, configs=False)
-        work.topics, since = partitions_at_risk(facts), ""
+        topics, since = partitions_at_risk(facts), ""
     except ClusterUnreachable as error:
         if error.data.get("cluster") != flow.source.alias:
             raise
         facts = recall(snapshot)
         loss = loss_of(snapshot, facts)
-        work.topics, since = loss.topics, f"; {loss.estimate}"
-    work.rpo_seconds = facts.rpo_seconds
-    age = (
-        f"the oldest for {work.rpo_seconds:,.3f} s"
-        if work.rpo_seconds is not None
-        else "for how long is unknown"
-    )
-    text = f"{at_risk(work.topics).told(f'are not on {flow.target.alias}')}, {age}{since}"
-    judged = {topic.topic for topic in work.topics}  # without heartbeats
+        topics, since = loss.topics, f"; {loss.estimate}"
+    rpo = facts.rpo_seconds
+    work = replace(work, topics=topics, rpo_seconds=rpo)
+    age = f"the oldest for {rpo:,.3f} s" if rpo is not None else "for how long is unknown"
+    text = f"{at_risk(topics).told(f'are not on {flow.target.alias}')}, {age}{since}"
+    judged = {topic.topic for topic in topics}  # without heartbeats
     over = [topic for topic in topics_at_risk(flow, facts) if topic.topic in judged and topic.over_rpo]
     if not over:
-        return done(text) if work.rpo_seconds is not None else failed(f"{text}: no RPO is proved")
+        return learned(done(text) if rpo is not None else failed(f"{text}: no RPO is proved"), work)
     first = over[0]
     waited = "for how long is not known" if first.seconds is None else f"for {first.seconds:,.3f} s"
     late = f"records of {first.topic} wait {waited}, its RPO is {first.rpo_seconds} s"
-    return failed(f"{text}; {late}{and_more(len(over))}")
+    return learned(failed(f"{text}; {late}{and_more(len(over))}"), work)
 
 
 def _clean_up(work: Work, state: DrillState, message: str) -> Outcome:
-    """Delete the clones, and write how the drill ended; until both are done, the ledger has the clones' names."""
-    made = work.run.clones
-    refused = clones.delete(work.clusters.target, work.run)
+    """Delete the clones, and write how the drill ended; until both are done, the ledger has the clones' names.
+
+    They are the ledger's: a step that was broken off has told nobody else of them.
+    """
+    noted = read_ledger(work.flow, work.clusters.target).drills
+    run = next((drill for drill in noted if drill.run == work.run.run), work.run)
+    made, refused = run.clones, clones.delete(work.clusters.target, run)
     why = _undeleted(refused) if refused else ""
-    work.note(
+    work = work.noting(
         state=DrillState.FAILED if why else state,
         clones=tuple(it for it in made if it in refused),
         groups=len(work.met),
@@ -334,8 +351,8 @@ def _clean_up(work: Work, state: DrillState, message: str) -> Outcome:
         message=why or message,
     )
     if why:
-        return failed(why)
-    return done(f"{len(made):,} clones deleted" if made else "nothing to delete")
+        return learned(failed(why), work)
+    return learned(done(f"{len(made):,} clones deleted" if made else "nothing to delete"), work)
 
 
 TRIED: tuple[Step[Work], ...] = (
@@ -395,9 +412,9 @@ CLEAN_UP: Step[Work] = Step(
 STEPS = (*TRIED, CLEAN_UP)
 
 
-def _verdict(work: Work) -> tuple[DrillState, str]:
+def _verdict(work: Work, steps: Iterable[StepReport]) -> tuple[DrillState, str]:
     """Say how the drill ended: `passed` is earned by records that were read, and lost by any step that failed."""
-    bad = next((step for step in work.steps if step.state is StepState.FAILED), None)
+    bad = next((step for step in steps if step.state is StepState.FAILED), None)
     if bad is not None:
         return DrillState.FAILED, f"{bad.name.value}: {bad.message}"
     if not work.places:
@@ -408,15 +425,16 @@ def _verdict(work: Work) -> tuple[DrillState, str]:
     return DrillState.PASSED, singular(f"{len(right):,} groups went on at the right record{_left_out(work)}")
 
 
-def _report(work: Work) -> DrillReport:
-    state, message = _verdict(work)
+def _report(work: Work, steps: tuple[StepReport, ...], stopped: Iterable[Outcome]) -> DrillReport:
+    state, message = _verdict(work, steps)
+    worst = max((outcome.exit_code for outcome in stopped), default=ExitCode.SAYS_NO)
     return DrillReport(
         flow=work.flow.name,
         run=work.run.run,
         mode="drill",
         state=state,
         dry_run=False,
-        steps=tuple(work.steps),
+        steps=steps,
         topics=work.topics,
         groups=work.positions,
         rto_seconds=work.rto_seconds,
@@ -427,5 +445,5 @@ def _report(work: Work) -> DrillReport:
         drilled=tuple(sorted(work.met)),
         not_drilled=work.not_drilled,
         left=work.run.clones,
-        exit_code=ExitCode.DONE if state is DrillState.PASSED else max(work.exit_code, ExitCode.SAYS_NO),
+        exit_code=ExitCode.DONE if state is DrillState.PASSED else max(worst, ExitCode.SAYS_NO),
     )

@@ -15,9 +15,9 @@ from twinlog.errors import FencedError, TerminalError, TransientError
 from twinlog.follow.births import born_since, resolve_born
 from twinlog.follow.followed import Followed
 from twinlog.follow.hold import Hold
+from twinlog.follow.lane_totals import LaneTotals
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import LaneGeneration, Prepared
-from twinlog.follow.tally import Tally
 from twinlog.follow.topics import Topics
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
@@ -73,7 +73,7 @@ class Following:
     seconds: float = 0.0
     number: int = 0
     opened: bool = False
-    tally: Tally = field(default_factory=Tally)
+    tally: LaneTotals = field(default_factory=LaneTotals)
     ranges: tuple[RangeSpec, ...] = ()
     loads: OpenLoads = field(default_factory=lambda: OpenLoads(()))
     least_lanes: int = 1

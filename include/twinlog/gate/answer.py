@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from twinlog.audit.coverage import PartitionCoverage, UnprovedCount, by_topic, total
 from twinlog.facts.gaps import GapReport
 from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, covering
-from twinlog.gate.observed import ObservedCopy
 from twinlog.judge.at_risk import TopicAtRisk
 from twinlog.judge.check import NOT_APPLICABLE, CheckResult, Mode, Seen, Severity
 from twinlog.judge.table import CHECKS
+from twinlog.observe.observed_copy import ObservedCopy
 from twinlog.visible import listed, singular
 
 

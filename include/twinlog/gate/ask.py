@@ -24,13 +24,15 @@ from twinlog.facts.recall import recall, source_answers
 from twinlog.gate import answer, metadata
 from twinlog.gate.at_source import Moving, fly, moving_topics
 from twinlog.gate.groups import GroupFacts, read_both, read_target, recalled
-from twinlog.gate.observed import observed_copy
 from twinlog.groups.plan import Decided
 from twinlog.groups.view import GroupPositions, GroupView, look, read_positions
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.judge.check import CheckResult, Judged, Mode, Seen, Suite, Use, Validator, judge
 from twinlog.judge.rows import Asked, named, rows_of
 from twinlog.judge.table import asked, refuse_unknown
+from twinlog.metadata.read import Sides, read_sides
+from twinlog.metadata.subjects import subjects_of
+from twinlog.observe.observed_copy import observed_copy
 from twinlog.once import read_once
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
@@ -80,7 +82,7 @@ def run(
     *,
     by: Validator = judge,
     sleep: Callable[[float], None] = time.sleep,
-    seen: Observed | None = None,
+    seen: GateFacts | None = None,
     watched: Moving | None = None,
 ) -> GateAnswer:
     """Ask both clusters and answer.
@@ -111,7 +113,7 @@ def _with_source(
     clusters: Clusters,
     request: GateRequest,
     sleep: Callable[[float], None],
-    seen: Observed | None,
+    seen: GateFacts | None,
     watched: Moving | None,
 ) -> _Found:
     arrived = known(fly(flow, clusters, sleep=sleep), "it did not arrive") if request.canary else None
@@ -121,13 +123,13 @@ def _with_source(
         copied = read_ledger(flow, clusters.target).incarnations
         moving = moving_topics(flow, clusters.source, copied, sleep=sleep, watched=watched)
     watch.lap("watch the ends of the source")
-    seen = seen or see(FlowSnapshot(flow, clusters))
-    facts = seen.facts
+    read = seen or see(FlowSnapshot(flow, clusters))
+    facts = read.facts
     watch.lap("read the state of both clusters")
-    groups = read_both(seen.snapshot, seen.groups, facts)
+    groups = read_both(read.snapshot, read.groups, facts)
     watch.lap("translate the positions of all groups")
-    schemas = metadata.differing_schemas(flow, clusters, seen.snapshot.discovery)
-    pending = metadata.read(flow, clusters, facts.ledger)
+    schemas = metadata.differing_schemas(flow, clusters, read.snapshot.discovery)
+    pending = metadata.read(flow, facts.ledger, read.both)
     others = metadata.other_writers(flow, clusters.target)
     watch.lap("plan rights, quotas and configs")
     beside = Asked(
@@ -143,7 +145,7 @@ def _with_source(
     return _Found(facts, beside, groups, watch.laps)
 
 
-def _without_source(flow: FlowSettings, clusters: Clusters, seen: Observed | None) -> _Found:
+def _without_source(flow: FlowSettings, clusters: Clusters, seen: GateFacts | None) -> _Found:
     """Read the target, while the source, which may be silent for seconds, is asked whether it answers."""
     watch = answer.Stopwatch()
     with ThreadPoolExecutor(1) as aside:
@@ -202,7 +204,7 @@ def _answer(
         source_cluster_id=facts.source_cluster_id,
         target_cluster_id=target_id,
         undecided_records=sum(topic.undecided or 0 for topic in topics),
-        observed=observed_copy(flow, facts, found.groups.engine),
+        observed=observed_copy(flow, facts.ledger, found.groups.engine, facts.without_copy),
     )
     return GateAnswer(result, facts, tuple(it for it in judged if it.outcome is not None))
 
@@ -220,7 +222,7 @@ def _not_checked(suite: Suite, why: str) -> Judged:
 
 
 @dataclass(frozen=True)
-class Observed:
+class GateFacts:
     """Hold what was read of a flow: of both clusters, or, without `positions`, of the target alone."""
 
     snapshot: FlowSnapshot
@@ -234,21 +236,31 @@ class Observed:
         return look(self.snapshot, self.positions)
 
     @read_once
+    def _both(self) -> Sides:
+        return read_sides(self.snapshot.flow, self.snapshot.clusters, self.facts.ledger)
+
+    def both(self, flow: FlowSettings) -> Sides:
+        """Return what both clusters have of the rights, quotas and configs that the flow brings over in its profile."""
+        if subjects_of(flow) == subjects_of(self.snapshot.flow):
+            return self._both
+        return read_sides(flow, self.snapshot.clusters, self.facts.ledger)
+
+    @read_once
     def recalled(self) -> tuple[Decided, ...]:
         """Where every group would start, by the target alone."""
         snapshot, facts = self.snapshot, self.facts
         return recalled(snapshot.flow, snapshot.clusters.target, facts.ledger, facts.progress, facts.maps)
 
 
-def see(snapshot: FlowSnapshot) -> Observed:
+def see(snapshot: FlowSnapshot) -> GateFacts:
     """Read groups and facts, by a snapshot of which only the state on the target may have been read.
 
     Positions of groups come first, lest one is ahead of what was copied.  Raises ClusterUnreachable and ClusterRefused.
     """
     positions = read_positions(snapshot.flow, snapshot.clusters)
-    return Observed(snapshot, observe(snapshot), positions)
+    return GateFacts(snapshot, observe(snapshot), positions)
 
 
-def see_target(snapshot: FlowSnapshot) -> Observed:
+def see_target(snapshot: FlowSnapshot) -> GateFacts:
     """Read what the target knows of a flow whose source is lost.  Raises errors of the target."""
-    return Observed(snapshot, recall(snapshot))
+    return GateFacts(snapshot, recall(snapshot))

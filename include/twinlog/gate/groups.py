@@ -16,11 +16,10 @@ from twinlog.fact import Unknown, known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.recall import still_copied
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.gate import same_record
 from twinlog.gate.answer import GroupAtRisk
 from twinlog.grouped import grouped
-from twinlog.groups import checkpoints
-from twinlog.groups.engine import EnginePosition, engine_positions
+from twinlog.groups import checkpoints, same_record
+from twinlog.groups.engine import engine_positions
 from twinlog.groups.plan import Decided, make_plan
 from twinlog.groups.recall import recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
@@ -29,6 +28,7 @@ from twinlog.judge.check import Row
 from twinlog.judge.table import GROUPS
 from twinlog.kafka_types import TopicPartition
 from twinlog.lifecycle.reader_positions import owed
+from twinlog.observe.observed_copy import EnginePosition
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint
 from twinlog.state.progress import Maps
@@ -58,7 +58,7 @@ def read_both(snapshot: FlowSnapshot, seen: GroupView, facts: FlowFacts) -> Grou
     """
     flow = snapshot.flow
     report = checkpoints.preview(flow, seen)
-    same = same_record.read(flow, snapshot.clusters, facts, report.rows)
+    same = same_record.read(flow, snapshot.clusters, facts.ledger, facts.maps, facts.copies, report.rows)
     rows = [
         group_row(
             it,

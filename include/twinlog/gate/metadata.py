@@ -6,7 +6,7 @@ Confluent's and Karapace's registries keep each subject, version and id as the l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from twinlog.cluster.api import ClusterReader, Clusters
@@ -18,6 +18,7 @@ from twinlog.fact import Unknown
 from twinlog.judge.check import Row
 from twinlog.metadata import sync
 from twinlog.metadata.apply_plan import with_profile
+from twinlog.metadata.read import Sides
 from twinlog.metadata.values import AclChange, ChangeKind, MetadataChange, MetadataPlan
 from twinlog.schemas import sync as schemas
 from twinlog.state.ledger import Ledger
@@ -34,17 +35,17 @@ COLUMNS = {
 """The columns that checks look at: changes that are pending on the target, by kind."""
 
 
-def read(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> Row:
-    """Plan the metadata sync by this ledger and count its changes; if that fails, nothing is known.
+def read(flow: FlowSettings, ledger: Ledger, both: Callable[[FlowSettings], Sides]) -> Row:
+    """Plan the metadata sync by this ledger and `both` sides, and count its changes; if it fails, nothing is known.
 
     A failover that goes on may have given producers their rights already: those are not pending.  Raises
     ClusterUnreachable.
     """
     try:
-        plan = sync.make_plan(flow, clusters, ledger=ledger)
+        plan = sync.plan_by(flow, ledger, both)
         if not flow.recovery_run:
             return facts_of(plan)
-        promoted = sync.make_plan(with_profile(flow, Profile.PROMOTED), clusters, ledger=ledger)
+        promoted = sync.plan_by(with_profile(flow, Profile.PROMOTED), ledger, both)
         return facts_of(replace(plan, changes=apart_from(plan.changes, promoted.changes)))
     except ClusterUnreachable:
         raise

@@ -3,36 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from twinlog.groups.plan import Decided
 from twinlog.groups.verdict import GroupStanding
-from twinlog.kafka_types import OfPartition
-
-
-@dataclass(frozen=True, slots=True)
-class EnginePosition(OfPartition):
-    """Where a group would go on in one copy: by the map (`ours`, `exact` or not), and by the engine (`theirs`).
-
-    `by` says where the engine's is from: the position `committed` on the target, or MirrorMaker 2's `checkpoint`.
-    `again` and `skipped` count the records that the group would read a second time by the engine's position, at most,
-    and those known by the map that it would never read; None where one of the two positions is not known.  By the map
-    it skips none, and reads `again_by_map` a second time: those that the engine has doubled behind it, and those that
-    it has read and the engine has not copied yet.
-    """
-
-    group: str
-    topic: str
-    remote_topic: str
-    partition: int
-    upstream_offset: int
-    ours: int | None
-    exact: bool
-    theirs: int | None
-    by: str
-    again: int | None
-    skipped: int | None
-    again_by_map: int | None
+from twinlog.observe.observed_copy import EnginePosition
 
 
 def engine_positions(decided: Iterable[Decided]) -> Iterator[EnginePosition]:

@@ -25,7 +25,18 @@ from twinlog.lifecycle.forget import KnownTopic
 from twinlog.lifecycle.reader_positions import restore
 from twinlog.lifecycle.rebuild_plan import RebuildPlan
 from twinlog.lifecycle.records import beginning, current_incarnation, noted
-from twinlog.procedure import Outcome, Step, StepName, StepReport, Told, done, perform, silent, skipped
+from twinlog.procedure import (
+    Outcome,
+    Step,
+    StepName,
+    StepReport,
+    Told,
+    but_errors,
+    done,
+    silent,
+    skipped,
+    walk,
+)
 from twinlog.state.changes import Entries, change
 from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
@@ -175,7 +186,8 @@ def plan(flow: FlowSettings, clusters: Clusters, topic: str) -> RebuildPlan:
     snapshot = FlowSnapshot(flow, clusters)
     work = Work(flow, clusters, topic)
     work.todo = rebuild_plan.plan_of(flow, clusters, snapshot.discovery, snapshot.ledger, topic)
-    return replace(work.todo, steps=perform(STEPS, work, flow, silent, dry_run=True)[0])
+    looking = (step.looking(flow.source.alias, flow.target.alias) for step in STEPS)
+    return replace(work.todo, steps=walk(looking, work, silent).raised().rows)
 
 
 def run(
@@ -192,7 +204,7 @@ def run(
     """
     flow.require_copied("a rebuild")
     work = Work(flow, clusters, topic, **asked)
-    rows, _ = perform(STEPS, work, flow, told)
+    rows = walk(STEPS, work, but_errors(told)).raised().rows
     told_so = tuple(row.message for row in rows if row.name is StepName.BEGIN and work.deleted)
     return replace(_result(flow, work.begun), deleted=work.deleted, notes=told_so, steps=rows)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from twinlog.cluster.admin.access_values import AclBinding
+from twinlog.cluster.admin.access_values import AclBinding, Quotas
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
@@ -15,19 +15,40 @@ from twinlog.metadata.acl_plan import AclState, plan_acls
 from twinlog.metadata.config_plan import TopicConfigState, plan_topic_configs
 from twinlog.metadata.memory import another_source, copied_incarnations
 from twinlog.metadata.quota_plan import plan_quotas
-from twinlog.metadata.subjects import Subject
+from twinlog.metadata.subjects import Subject, subjects_of
 from twinlog.metadata.values import ChangeKind, Part
-from twinlog.state.ledger import Ledger, why_not_own
+from twinlog.state.ledger import Ledger, MetadataMemory, why_not_own
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import copied_names
 
 T = TypeVar("T")
 
 
-def plan_parts(
-    flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject], ledger: Ledger
-) -> Iterator[Part]:
-    """Read what the subjects need, of the cluster and the topic incarnations that are copied, and plan each.
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What both clusters have of each subject; None: it was not asked for, or not told, and `rest` may say why."""
+
+    rest: Part
+    configs: TopicConfigState | None = None
+    acls: AclState | None = None
+    quotas: tuple[Quotas, Quotas] | None = None
+
+
+def plan_parts(flow: FlowSettings, seen: Sides, memory: MetadataMemory) -> Iterator[Part]:
+    """Plan each subject.  Pure."""
+    if seen.configs is not None:
+        yield plan_topic_configs(flow, seen.configs, memory.configs)
+    if seen.acls is not None:
+        yield plan_acls(flow, seen.acls, memory.acls)
+    if seen.quotas is not None:
+        yield plan_quotas(flow, *seen.quotas, memory.quotas)
+    yield seen.rest
+
+
+def read_sides(
+    flow: FlowSettings, clusters: Clusters, ledger: Ledger, subjects: frozenset[Subject] | None = None
+) -> Sides:
+    """Read what the subjects need, of the cluster and the topic incarnations that are copied; None: all of the flow's.
 
     Raises ClusterUnreachable if a cluster does not answer at all.
     """
@@ -39,19 +60,19 @@ def plan_parts(
         else Refusal.of(f"settings of {flow.source.alias}", refusal)
     )
     if strange is not None:
-        yield Part(refused=(strange,), unknown=tuple(ChangeKind))
-        return
-    asking, memory = _Asking(clusters), ledger.metadata
-    topics = copied_names(flow, clusters.source) if subjects & {Subject.CONFIGS, Subject.ACLS} else ()
-    if Subject.CONFIGS in subjects:
-        yield plan_topic_configs(flow, _configs(flow, clusters, topics, ledger, asking), memory.configs)
-    if Subject.ACLS in subjects and (acls := _acls(clusters, topics, ledger, asking)) is not None:
-        yield plan_acls(flow, acls, memory.acls)
-    if Subject.QUOTAS in subjects:
-        quotas = asking.both("quotas", lambda it: it.describe_quotas(), ChangeKind.QUOTA)
-        if quotas is not None:
-            yield plan_quotas(flow, *quotas, memory.quotas)
-    yield Part(refused=tuple(asking.refused), notes=tuple(asking.notes), unknown=tuple(asking.unknown))
+        return Sides(Part(refused=(strange,), unknown=tuple(ChangeKind)))
+    asking, chosen = _Asking(clusters), subjects_of(flow)
+    chosen = chosen if subjects is None else chosen & subjects
+    topics = copied_names(flow, clusters.source) if chosen & {Subject.CONFIGS, Subject.ACLS} else ()
+    configs = _configs(flow, clusters, topics, ledger, asking) if Subject.CONFIGS in chosen else None
+    acls = _acls(clusters, topics, ledger, asking) if Subject.ACLS in chosen else None
+    quotas = (
+        asking.both("quotas", lambda it: it.describe_quotas(), ChangeKind.QUOTA)
+        if Subject.QUOTAS in chosen
+        else None
+    )
+    rest = Part(refused=tuple(asking.refused), notes=tuple(asking.notes), unknown=tuple(asking.unknown))
+    return Sides(rest, configs, acls, quotas)
 
 
 class _Asking:

@@ -20,8 +20,8 @@ from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
 from twinlog.metadata.memory import after, intended_acls
-from twinlog.metadata.read import plan_parts
-from twinlog.metadata.subjects import Subject, subjects_of
+from twinlog.metadata.read import Sides, plan_parts, read_sides
+from twinlog.metadata.subjects import Subject
 from twinlog.metadata.values import (
     AclChange,
     ConfigChange,
@@ -85,10 +85,14 @@ def make_plan(
     Raises ClusterUnreachable, and TerminalError `promoted` if the flow was failed over and the profile would take back
     what producers need.
     """
-    ledger = ledger or read_ledger(flow, clusters.target)
+    now = ledger or read_ledger(flow, clusters.target)
+    return plan_by(flow, now, lambda it: read_sides(it, clusters, now, subjects))
+
+
+def plan_by(flow: FlowSettings, ledger: Ledger, read: Callable[[FlowSettings], Sides]) -> MetadataPlan:
+    """List what would change by what `read` returns for the flow.  Raises as `make_plan` does."""
     _respect_phase(flow, ledger)
-    chosen = subjects_of(flow) if subjects is None else subjects & subjects_of(flow)
-    return join(flow.name, flow.metadata.profile, plan_parts(flow, clusters, chosen, ledger))
+    return join(flow.name, flow.metadata.profile, plan_parts(flow, read(flow), ledger.metadata))
 
 
 def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataResult:

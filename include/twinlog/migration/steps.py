@@ -1,6 +1,6 @@
 """Migrate a flow step by step: what a take-over and a hand-over share.
 
-A step that changes something has a `look`, which a dry run does in its place.
+A dry run does the `look` of each step: of those that change nothing, that is the step itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twinlog.migration.copier import Copier, Traces, require_stopped
 from twinlog.migration.places import discover_all, places
 from twinlog.migration.proof import Place, prove
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport
-from twinlog.procedure import Outcome, Step, StepName, Told, done, failed, perform, silent, skipped
+from twinlog.procedure import Outcome, Step, StepName, Told, but_errors, done, failed, silent, skipped, walk
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.discovery import Discovery
 
@@ -131,23 +131,25 @@ def require_phase(flow: FlowSettings, clusters: Clusters) -> None:
 
 
 def run(work: Migration, direction: str, steps: Iterable[Step[Migration]]) -> TakeoverReport:
-    """Do the steps, in a dry run those that change nothing.
+    """Do the steps, in a dry run what they do without a change.
 
     Raises the error that ends one: nothing is written then.
     """
     work.flow.require_copied("a migration")
     require_phase(work.flow, work.clusters)
     flow, copier = work.flow, work.copier
-    rows, whole = perform(steps, work, flow, work.told, dry_run=work.dry_run)
+    if work.dry_run:
+        steps = [step.looking(flow.source.alias, flow.target.alias) for step in steps]
+    walked = walk(steps, work, but_errors(work.told)).raised()
     return TakeoverReport(
         flow=flow.name,
         direction=direction,
-        state="refused" if not whole else "dry-run" if work.dry_run else "done",
+        state="refused" if walked.stopped else "dry-run" if work.dry_run else "done",
         run_id=work.run_id,
         connector=copier.connector,
         offsets_topic=copier.offsets_topic,
         source_group=copier.source_group,
-        steps=rows,
+        steps=walked.rows,
         partitions=work.rows,
         positions_written=work.written,
         records_mapped=sum(row.mapped for row in work.rows),
@@ -183,6 +185,7 @@ STOPPED: Step[Migration] = Step(
     "nothing moves",
     "`mm2-running`: stop who copies, wait until its session has ended, and run it again",
     _watch,
+    _watch,
 )
 BEGIN: Step[Migration] = Step(
     StepName.BEGIN,
@@ -201,5 +204,6 @@ def comparison(expected: str, compare: Callable[[Migration], Outcome]) -> Step[M
         "compares the ends of both logs, record by record",
         expected,
         "each partition that is refused says why, and what to do; then nothing is written",
+        compare,
         compare,
     )

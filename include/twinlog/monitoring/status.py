@@ -61,7 +61,7 @@ class TopicStatus:
     and their age counts.
 
     `lag_bytes` is an estimate, None if the source does not tell the sizes of its logs.  `rpo_budget_seconds` is the
-    limit of its `tier`.
+    limit of its `tier`.  `heartbeats` says that it is MM2's own, and no topic of users.
     """
 
     topic: str
@@ -73,6 +73,7 @@ class TopicStatus:
     tier: str = ""
     rpo_budget_seconds: int = 0
     undecided_records: int = 0
+    heartbeats: bool = False
 
     @property
     def over_budget(self) -> bool:
@@ -295,6 +296,7 @@ def _topic(at_risk: TopicAtRisk, topic: TopicFacts) -> TopicStatus:
         lag_bytes=at_risk.bytes,
         tier=at_risk.tier,
         rpo_budget_seconds=at_risk.rpo_seconds,
+        heartbeats=topic.heartbeats,
         partitions=tuple(
             PartitionStatus(
                 partition=row.partition,

@@ -106,13 +106,13 @@ FETCH = Api(consumer.FetchRequest, consumer.FetchResponse, 11)
 
 EPOCH_ENDS = Api(consumer.OffsetForLeaderEpochRequest, consumer.OffsetForLeaderEpochResponse, 4)
 INIT_PRODUCER_ID = Api(producer.InitProducerIdRequest, producer.InitProducerIdResponse, 4)
-ADD_PARTITIONS = Api(producer.AddPartitionsToTxnRequest, producer.AddPartitionsToTxnResponse, 3)
+ADD_PARTITIONS = Api(producer.AddPartitionsToTxnRequest, producer.AddPartitionsToTxnResponse, 2)
 DESCRIBE_PRODUCERS = Api(transactions.DescribeProducersRequest, transactions.DescribeProducersResponse, 0)
 LIST_TRANSACTIONS = Api(transactions.ListTransactionsRequest, transactions.ListTransactionsResponse, 0)
 DESCRIBE_TRANSACTIONS = Api(
     transactions.DescribeTransactionsRequest, transactions.DescribeTransactionsResponse, 0
 )
-END_TXN = Api(producer.EndTxnRequest, producer.EndTxnResponse, 3)
+END_TXN = Api(producer.EndTxnRequest, producer.EndTxnResponse, 2)
 SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
 SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
 DESCRIBE_ACLS = Api(acl.DescribeAclsRequest, acl.DescribeAclsResponse, 3)

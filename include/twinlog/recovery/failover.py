@@ -131,7 +131,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
         )
     assert taken is not None
     world = World.of(Way(flow, clusters), request, tools, actor, taken.run, ask_source=journal.ask_source)
-    world, stopped = walking.walk(replace(world, mode=mode), STEPS[mode], taken, began, "failing over")
+    world, stopped = walking.go(replace(world, mode=mode), STEPS[mode], taken, began, "failing over")
     flow, found = world.flow, world.found
     run, promoted, told = walking.ended(world, STEPS[mode], stopped)
     return FailoverReport(

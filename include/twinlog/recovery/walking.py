@@ -1,19 +1,18 @@
-"""Walk the steps of a procedure, note each in the ledger, and tell how it ended: of a failover, and of a way home."""
+"""Do the steps that are left of a failover, or of a way home, note each in the ledger, and tell how it ended."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
-from twinlog.procedure import Outcome, Step, StepName, StepReport, done, timed
+from twinlog.procedure import Outcome, Step, StepName, StepReport, done, silent, walk
 from twinlog.recovery import transitions
 from twinlog.recovery.procedure import left
 from twinlog.recovery.report import seconds_of
@@ -23,7 +22,7 @@ WRITES_ITSELF = frozenset({StepName.BEGIN, StepName.PROMOTE, StepName.REPORT})
 """Steps whose journal entry is in the transaction that is the step."""
 
 
-def walk(
+def go(
     world: World, steps: Sequence[Step[World]], taken: RecoveryRun, began: float, doing: str
 ) -> tuple[World, Outcome | None]:
     """Do the steps that are left of a run that this process has `taken`.
@@ -33,26 +32,24 @@ def walk(
     """
     only, told = world.request.only, world.tools.told
     todo = {name for name in left(steps, taken) if not only or name in only}
-    if only or taken.promoted_ms is not None:
-        before = tuple(report for report in done_before(steps, taken) if report.name not in todo)
-        world = replace(world, steps=before)
+    world = replace(world, steps=_rows_before(steps, taken, todo))
     if StepName.BEGIN in todo:
         word = "goes on with" if taken.journal else "began"
         begun = done(f"{word} {taken.run}{taken.changed_mode}; {world.flow.name} is {doing}")
         row = StepReport(StepName.BEGIN, begun.state, round(time.monotonic() - began, 3), begun.message)
-        world = world.after(row)
+        world = world.after(row, begun)
         note(world, row)
         told(StepName.BEGIN, begun)
-    for step in steps:
-        if step.name not in todo or step.do is None:
-            continue
-        outcome, row = timed(step.name, partial(step.do, world), told)
-        world = world.after(row, outcome)
-        if row.name not in WRITES_ITSELF or outcome.ends:
-            note(world, row)
-        if outcome.ends:
-            return world, outcome
-    return world, None
+    wanted = [step for step in steps if step.name in todo and step.do is not None]
+    walked = walk(wanted, world, told, keep=_noted)
+    return walked.world, next(iter(walked.stopped), None)
+
+
+def _noted(world: World, row: StepReport, outcome: Outcome) -> World:
+    world = world.after(row, outcome)
+    if row.name not in WRITES_ITSELF or outcome.ends:
+        note(world, row)
+    return world
 
 
 def note(world: World, step: StepReport) -> None:
@@ -81,19 +78,19 @@ def look(
 
     Return the world with a row for each, and what kept it from looking, if something did.
     """
-    todo, stopped = left(steps, under_way), None
-    ends = world.flow.source.alias, world.flow.target.alias
-    before = (
-        {report.name: report for report in done_before(steps, under_way)} if under_way is not None else {}
-    )
-    for step in steps:
-        if step.name in todo:
-            outcome = step.seen(world, *ends)
-            world = world.after(StepReport(step.name, outcome.state, 0.0, outcome.message), outcome)
-            stopped = outcome if outcome.ends else stopped
-        elif step.name in before:
-            world = world.after(before[step.name])
-    return world, stopped
+    todo, ends = left(steps, under_way), (world.flow.source.alias, world.flow.target.alias)
+    world = replace(world, steps=_rows_before(steps, under_way, todo))
+    looking = [step.looking(*ends) for step in steps if step.name in todo]
+    walked = walk(looking, world, silent, keep=World.after, goes_on=lambda _, outcome: outcome.error is None)
+    return walked.raised().world, next(reversed(walked.stopped), None)
+
+
+def _rows_before(
+    steps: Iterable[Step[World]], run: RecoveryRun | None, todo: Collection[StepName]
+) -> tuple[StepReport, ...]:
+    """Return the rows of steps that were done, and are not done again."""
+    before = done_before(steps, run) if run is not None else ()
+    return tuple(row for row in before if row.name not in todo)
 
 
 def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepReport]:

@@ -194,7 +194,7 @@ def topics_of(status: FlowStatus) -> Table:
         )
         for topic in status.stopped
     ]
-    rows = sorted(status.topics, key=lambda it: (not it.over_budget, -_waiting(it), it.topic))
+    rows = sorted(status.topics, key=lambda it: (not it.over_budget, it.heartbeats, -_waiting(it), it.topic))
     room = max(0, MOST_ROWS - len(stopped))
     shown = (*stopped, *(_topic(row) for row in rows[:room]))[:MOST_ROWS]
     left = (*(row.name for row in stopped[MOST_ROWS:]), *(row.topic for row in rows[room:]))
@@ -213,6 +213,8 @@ def _topic(topic: TopicStatus) -> TopicRow:
     word, tone = (
         ("up to date", Tone.GOOD) if done else ("behind", Tone.WARN) if copied else ("waiting", Tone.IDLE)
     )
+    if topic.heartbeats:
+        word, tone = "heartbeats", Tone.IDLE
     if topic.over_budget:
         word, tone = "over its RPO", Tone.BAD
     budget = f" of {duration(topic.rpo_budget_seconds)}" if topic.rpo_budget_seconds else ""

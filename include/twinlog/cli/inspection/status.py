@@ -15,7 +15,7 @@ from twinlog.errors import ExitCode
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.monitoring.status import FlowStatus, StoppedTopic
+    from twinlog.monitoring.status import FlowStatus, StoppedTopic, TopicStatus
 
 
 _UNKNOWN: Mapping[str, Any] = {
@@ -107,7 +107,7 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
         status.topics,
         "no topic",
         partitions=lambda it: len(it.partitions),
-        mark=lambda it: "over its RPO" if it.over_budget else "",
+        mark=_mark,
     )
     stopped = [
         (topic.topic, topic.remote_topic, topic.partitions, *(None,) * 5, f"stopped: {topic.message}")
@@ -181,6 +181,14 @@ def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
         "copy: remote_topic | source topic: topic | why: kind | reason",
         status.orphans,
     )
+
+
+def _mark(topic: TopicStatus) -> str:
+    notes = (
+        "heartbeats, no topic of users" if topic.heartbeats else "",
+        "over its RPO" if topic.over_budget else "",
+    )
+    return "; ".join(filter(None, notes))
 
 
 def _title(status: FlowStatus) -> str:

@@ -21,8 +21,8 @@ from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.gate.answer import GateCheck, GateResult
-    from twinlog.gate.observed import ObservedCopy, ObservedTopic
     from twinlog.gate.record import Kept
+    from twinlog.observe.observed_copy import ObservedCopy, ObservedTopic
 
 ModeOption = Annotated[
     Mode, typer.Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")

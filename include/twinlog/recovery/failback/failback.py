@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, Clusters, awaited
@@ -19,7 +18,7 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, StepState, TailExported
 from twinlog.gate.record import keep_run
 from twinlog.judge.data_docs import reports_folder
-from twinlog.procedure import Outcome, Step, StepName, done, failed, skipped, timed
+from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, skipped, walk
 from twinlog.recovery import transitions, walking
 from twinlog.recovery.failback import export, homes, rights
 from twinlog.recovery.one_sided import files
@@ -29,7 +28,7 @@ from twinlog.recovery.procedure import Actor
 from twinlog.recovery.report import FailbackReport, State
 from twinlog.recovery.reverse import Way, as_noted, require_clients_there
 from twinlog.recovery.steps import ending
-from twinlog.recovery.steps.world import Request, Tools, World, learned
+from twinlog.recovery.steps.world import Request, Tools, World
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
@@ -71,14 +70,20 @@ def run(
     world = replace(world, failover=failover, read=read, homeward=reverse)
     if request.dry_run:
         world, seen = walking.look(world, SAVE, None)
-        stopped = [] if seen is None else [seen]
+        stopped: tuple[Outcome, ...] = () if seen is None else (seen,)
     else:
-        world, stopped = _do(world)
+        walked = walk(SAVE, world, tools.told, keep=World.after, goes_on=_goes_on)
+        world, stopped = walked.world, walked.stopped
     return replace(
         report_of(world),
         exit_code=max((outcome.exit_code for outcome in stopped), default=ExitCode.DONE),
         transient=bool(stopped) and all(outcome.transient for outcome in stopped),
     )
+
+
+def _goes_on(world: World, _outcome: Outcome) -> bool:
+    """Say that a save does every step, also behind one that has failed, unless nothing could be compared."""
+    return world.found.apart is not None
 
 
 def yes_to_save(by: str, driver: str) -> Accepted:
@@ -94,19 +99,6 @@ def approver_of(flow: FlowSettings, target: Cluster, driver: str) -> str:
         if accepted.subject == driver:
             return accepted.by
     raise TerminalError("nobody has approved this run", hint="clear the task `approve`", code="not-approved")
-
-
-def _do(world: World) -> tuple[World, list[Outcome]]:
-    """Do every step, also behind one that has failed, unless nothing could be compared; return what failed, too."""
-    stopped = []
-    for step in SAVE:
-        outcome, row = timed(step.name, partial(step.deed, world), world.tools.told)
-        world = world.after(row, outcome)
-        if outcome.ends:
-            stopped.append(outcome)
-        if world.found.apart is None:
-            break
-    return world, stopped
 
 
 def _told(flow: FlowSettings, clusters: Clusters, reverse: FlowSettings | None) -> FlowSettings:

@@ -125,7 +125,7 @@ def _walk(world: World) -> FailbackReport:
     began = time.monotonic()
     world.tools.told(StepName.BEGIN, None)
     world, taken = home_steps.begin(world)
-    world, stopped = walking.walk(world, HOME, taken, began, "failing back")
+    world, stopped = walking.go(world, HOME, taken, began, "failing back")
     if stopped is not None:
         home_steps.let_cycles(world)
     return home_steps.report(world, stopped)

@@ -18,14 +18,14 @@ from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.record import keep_run
 from twinlog.jsonable import to_json
-from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, waiting
 from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.failback import failback, homes, looks, standby
 from twinlog.recovery.report import FailbackReport, State, skips, stopped_in
 from twinlog.recovery.steps import canary, ending, groups, planned, registries
 from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import forget_denials, still_denied
-from twinlog.recovery.steps.world import World, learned
+from twinlog.recovery.steps.world import World
 from twinlog.state.ledger import Ledger
 from twinlog.visible import listed
 

@@ -17,7 +17,18 @@ from twinlog.gate.ask import GateRequest
 from twinlog.gate.record import keep, keep_run
 from twinlog.jsonable import to_json
 from twinlog.judge.check import Mode
-from twinlog.procedure import Outcome, Step, StepName, done, failed, failed_by, planned, skipped, waiting
+from twinlog.procedure import (
+    Outcome,
+    Step,
+    StepName,
+    done,
+    failed,
+    failed_by,
+    learned,
+    planned,
+    skipped,
+    waiting,
+)
 from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, skips
 from twinlog.recovery.steps import canary
@@ -25,7 +36,7 @@ from twinlog.recovery.steps.client_switch import event_of, switch, way_of
 from twinlog.recovery.steps.forbidden import known_to_forbid, told
 from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
 from twinlog.recovery.steps.source_dead import recalled, shown
-from twinlog.recovery.steps.world import Answer, Found, World, learned
+from twinlog.recovery.steps.world import Answer, Found, World
 from twinlog.state.ledger import Ledger
 from twinlog.visible import listed, singular
 

@@ -12,7 +12,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.accepted import Amount
 from twinlog.gate import ask
 from twinlog.gate.answer import GateCheck
-from twinlog.gate.ask import GateRequest, Observed
+from twinlog.gate.ask import GateFacts, GateRequest
 from twinlog.judge.check import Mode
 from twinlog.topics.discovery import ProblemCode, waiting_for_a_person
 from twinlog.visible import listed
@@ -28,7 +28,7 @@ NO_STEP_MENDS = frozenset({
 
 
 def known_to_forbid(
-    flow: FlowSettings, clusters: Clusters, seen: Observed | None = None
+    flow: FlowSettings, clusters: Clusters, seen: GateFacts | None = None
 ) -> tuple[GateCheck, ...]:
     """Return the checks that fail already, whatever the steps before the gate do.
 

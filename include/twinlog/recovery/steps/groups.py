@@ -12,9 +12,9 @@ from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow
 from twinlog.kafka_types import TopicPartition
 from twinlog.offset_sync import emit
-from twinlog.procedure import Outcome, Step, StepName, done, planned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, learned, planned, waiting
 from twinlog.recovery.report import placed, skips
-from twinlog.recovery.steps.world import World, learned
+from twinlog.recovery.steps.world import World
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed
 

@@ -28,7 +28,7 @@ from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import to_json
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
-from twinlog.procedure import Outcome, Step, StepName, done, failed, planned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, planned, waiting
 from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
@@ -42,7 +42,7 @@ from twinlog.recovery.steps.source_writers import (
     sparing_readers,
     still_denied,
 )
-from twinlog.recovery.steps.world import Found, Learned, World, learned
+from twinlog.recovery.steps.world import Found, World
 from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import listed
@@ -86,7 +86,7 @@ def fence_producers(world: World, *others: World) -> Outcome:
     return learned(outcome, replace(found, watched=moving))
 
 
-def drain(world: World) -> Learned:
+def drain(world: World) -> Outcome:
     """Copy until nothing is left, and report it as a cycle does."""
     flow, found, began_ms = world.flow, world.found, clock.now_ms()
     for _ in range(PASSES):
@@ -107,7 +107,7 @@ def drain(world: World) -> Learned:
     return learned(failed(f"{what}: something still writes, or a partition stands still"), found)
 
 
-def drain_both(world: World, other: World | None = None) -> Learned:
+def drain_both(world: World, other: World | None = None) -> Outcome:
     """Copy until nothing is left; the flow in the other direction then passes over what came.
 
     With unchanged names a group is placed by the maps of both flows, so both have to cover all of its log.  Without
@@ -320,12 +320,11 @@ def look_fence(world: World, copied: str = "") -> Outcome:
     `copied` says what is left to copy, if a step before this one brings the rest.
     """
     flow, clusters = world.flow, world.clusters
-    snapshot = FlowSnapshot(flow, clusters)
-    seen = see(snapshot)
+    seen = see(FlowSnapshot(flow, clusters))
     found = replace(world.found, observed=seen, topics=partitions_at_risk(seen.facts))
     if not copied:
-        most = "least" if at_risk(found.topics).doubt else "most"
-        copied = f"at {most} {ranges.run(flow, clusters, snapshot=snapshot).records:,} records"
+        lag = seen.facts.lag
+        copied = f"at {'least' if lag.doubt else 'most'} {lag.least:,} records"
     denials = plan_denials(flow, clusters.source)
     unnamed = sum(write.keeps_rest for write in denials.new)
     not_named = (

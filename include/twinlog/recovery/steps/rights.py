@@ -135,8 +135,13 @@ def _look(world: World) -> str:
     """Say what would change; without the source, the denials of a failover that is over go too."""
     flow, target = world.flow, world.clusters.target
     if world.mode is Mode.PLANNED:
+        seen, promoted = world.found.observed, with_profile(flow, Profile.PROMOTED)
         try:
-            plan = sync.make_plan(with_profile(flow, Profile.PROMOTED), world.clusters)
+            plan = (
+                sync.plan_by(promoted, seen.facts.ledger, seen.both)
+                if seen is not None
+                else sync.make_plan(promoted, world.clusters)
+            )
         except TwinlogError as error:
             return f"unknown ({error.message}) changes on {target.alias}"
         return f"{len(plan.changes):,} changes on {target.alias}"

@@ -16,10 +16,10 @@ from twinlog.gate.accepting import command
 from twinlog.gate.ask import see_target
 from twinlog.groups.plan import Decided, changes_of
 from twinlog.kafka_types import TopicPartition
-from twinlog.procedure import Outcome, Step, StepName, done, planned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, learned, planned, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
 from twinlog.recovery.steps.loss import loss_of
-from twinlog.recovery.steps.world import Found, World, learned
+from twinlog.recovery.steps.world import Found, World
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import read_packed, read_progress
 from twinlog.topics.snapshot import FlowSnapshot

@@ -15,13 +15,13 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.copy import LaneRunner
 from twinlog.formats.ledger.recovery import Answered, JournalEntry, RecoveryRun, StepState, TailExported
 from twinlog.gate.answer import GateCheck
-from twinlog.gate.ask import Observed
+from twinlog.gate.ask import GateFacts
 from twinlog.gate.at_source import Moving
 from twinlog.gate.evidence import Seal
 from twinlog.jsonable import Json
 from twinlog.judge.check import Mode
 from twinlog.logs.partition_reader import Lost
-from twinlog.procedure import Outcome, StepName, StepReport, Told, silent
+from twinlog.procedure import Outcome, StepName, StepReport, Told, learned, silent
 from twinlog.recovery.journal import Journal
 from twinlog.recovery.one_sided.divergence import Divergence
 from twinlog.recovery.one_sided.files import WrittenFile
@@ -109,7 +109,7 @@ class Found:
     watched: Moving | None = None
     drained: bool = False
     loss: Loss | None = None
-    observed: Observed | None = None
+    observed: GateFacts | None = None
     forbidding: tuple[GateCheck, ...] = ()
     cost: str = ""
     answered: Answered | None = None
@@ -118,26 +118,6 @@ class Found:
     files: tuple[WrittenFile, ...] = ()
     evidence: str = ""
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Learned(Outcome):
-    """The outcome of a step that has found something; the steps behind it know it."""
-
-    found: Found = Found()
-
-
-def learned(outcome: Outcome, found: Found) -> Learned:
-    """Return the outcome with what is known by it."""
-    return Learned(
-        outcome.state,
-        outcome.message,
-        outcome.refused,
-        outcome.exit_code,
-        outcome.transient,
-        outcome.error,
-        found,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +159,11 @@ class World:
         journal = Journal(flow, way.clusters, actor, ask_source)
         return cls(flow, way.clusters, tools, journal, request, run)
 
-    def after(self, row: StepReport, outcome: Outcome | None = None) -> World:
+    def after(self, row: StepReport, outcome: Outcome) -> World:
         """Return the world as it is for the step behind this one."""
-        found = outcome.found if isinstance(outcome, Learned) else self.found
-        return replace(self, steps=(*self.steps, row), found=found)
+        return replace(self, steps=(*self.steps, row), found=outcome.found or self.found)
 
-    def noting(self, outcome: Outcome, *notes: str) -> Learned:
+    def noting(self, outcome: Outcome, *notes: str) -> Outcome:
         """Return an outcome that leaves notes for the evidence."""
         return learned(outcome, replace(self.found, notes=(*self.found.notes, *notes)))
 

@@ -14,7 +14,7 @@ from twinlog.lane.spec import RangeSpec
 
 
 @dataclass(slots=True)
-class Tally:
+class LaneTotals:
     """Add up what lanes have reported, and keep what they could not.
 
     - `unreported` are the ranges of lanes of the newest generation that died.

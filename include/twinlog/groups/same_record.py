@@ -12,12 +12,14 @@ import numpy as np
 
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.prints import Fingerprint
+from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.facts.flow import FlowFacts
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.groups.report import GroupPartitionRow
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps
 
 SAMPLED = 50
 """Positions that one gate reads, evenly chosen; each costs two small fetches."""
@@ -32,7 +34,12 @@ class Position(NamedTuple):
 
 
 def read(
-    flow: FlowSettings, clusters: Clusters, facts: FlowFacts, rows: Iterable[GroupPartitionRow]
+    flow: FlowSettings,
+    clusters: Clusters,
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    copies: Mapping[TopicPartition, PartitionOffsets],
+    rows: Iterable[GroupPartitionRow],
 ) -> Mapping[int, bool]:
     """Say, by index in `rows`, whether a row's position names the same record on both sides.
 
@@ -40,18 +47,17 @@ def read(
     compaction, or if transforms changed it: that is for the audit.  Raises ClusterUnreachable, ClusterRefused,
     TransientError.
     """
-    known = dict(enumerate(rows))
-    maps: dict[SourceIncarnation, OffsetMap] = {}
+    opened: dict[SourceIncarnation, OffsetMap] = {}
     positions = {
-        place: it for place, row in known.items() if (it := position_of(row, facts, maps)) is not None
+        place: position
+        for place, row in enumerate(rows)
+        if (position := position_of(row, ledger, maps, copies.get(row.remote), opened)) is not None
     }
     answers = {}
     for place in evenly(sorted(positions)):
         it = positions[place]
         ours = record_at(clusters.source, it.row.topic_partition, it.upstream)
-        theirs = record_at(
-            clusters.target, TopicPartition(it.row.remote_topic, it.row.partition), it.downstream
-        )
+        theirs = record_at(clusters.target, it.row.remote, it.downstream)
         changed = bool(flow.transforms.of(it.row.remote_topic))
         verdict = same(it, ours, theirs, may_differ=changed)
         if verdict is not None:
@@ -60,27 +66,30 @@ def read(
 
 
 def position_of(
-    row: GroupPartitionRow, facts: FlowFacts, maps: dict[SourceIncarnation, OffsetMap]
+    row: GroupPartitionRow,
+    ledger: Ledger,
+    maps: Maps[PackedMap],
+    copy: PartitionOffsets | None,
+    opened: dict[SourceIncarnation, OffsetMap],
 ) -> Position | None:
     """Find the record that a group would read next; None if the translation does not claim to name it.  Pure.
 
-    `maps` caches the opened maps.
+    `copy` tells where the log of the copy begins, `opened` caches the maps.
     """
-    newest = facts.ledger.incarnations.get(row.topic)
+    newest = ledger.incarnations.get(row.topic)
     if newest is None or row.downstream_offset is None or not row.exact or row.ahead:
         return None
     life = SourceIncarnation(row.topic, newest.topic_id, row.partition)
-    if life not in maps:
-        packed = facts.maps.seen(life)
-        maps[life] = packed.open() if isinstance(packed, PackedMap) else OffsetMap.of(())
-    known = maps[life]
+    if life not in opened:
+        packed = maps.seen(life)
+        opened[life] = packed.open() if isinstance(packed, PackedMap) else OffsetMap.of(())
+    known = opened[life]
     run = int(np.searchsorted(known.upstream + known.length, row.upstream_offset, side="right"))
     if run == len(known.length):
         return None
     upstream = max(row.upstream_offset, int(known.upstream[run]))
     downstream = int(known.downstream[run]) + upstream - int(known.upstream[run])
-    there = facts.copies.get(TopicPartition(row.remote_topic, row.partition))
-    expired = there is not None and downstream < there.log_start
+    expired = copy is not None and downstream < copy.log_start
     return None if expired else Position(row, upstream, downstream)
 
 

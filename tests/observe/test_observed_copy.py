@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.gate.observed import ObservedCopy
-from twinlog.groups.engine import EnginePosition
+from twinlog.observe.observed_copy import EnginePosition, ObservedCopy
 
 
 def position(again: int | None, skipped: int | None, by_map: int | None) -> EnginePosition:

@@ -1,4 +1,4 @@
-"""Say what the gate knows of copies that another engine makes: findings by topic, and topics without a copy.  Pure."""
+"""Say what is known of copies that another engine makes: findings by topic, groups, topics without a copy.  Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.facts.flow import FlowFacts
 from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.grouped import grouped
-from twinlog.groups.engine import EnginePosition
+from twinlog.kafka_types import OfPartition
+from twinlog.state.ledger import Ledger
 
 SHOWN = 10
 """The most findings of a partition that are named; the ledger has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePosition(OfPartition):
+    """Where a group would go on in one copy: by the map (`ours`, `exact` or not), and by the engine (`theirs`).
+
+    `by` says where the engine's is from: the position `committed` on the target, or MirrorMaker 2's `checkpoint`.
+    `again` and `skipped` count the records that the group would read a second time by the engine's position, at most,
+    and those known by the map that it would never read; None where one of the two positions is not known.  By the map
+    it skips none, and reads `again_by_map` a second time: those that the engine has doubled behind it, and those that
+    it has read and the engine has not copied yet.
+    """
+
+    group: str
+    topic: str
+    remote_topic: str
+    partition: int
+    upstream_offset: int
+    ours: int | None
+    exact: bool
+    theirs: int | None
+    by: str
+    again: int | None
+    skipped: int | None
+    again_by_map: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +94,19 @@ class ObservedCopy:
 
 
 def observed_copy(
-    flow: FlowSettings, facts: FlowFacts, groups: tuple[EnginePosition, ...]
+    flow: FlowSettings, ledger: Ledger, groups: tuple[EnginePosition, ...], not_copied: tuple[str, ...]
 ) -> ObservedCopy | None:
     """Return what is known of the copies of a flow, None if twinlog copies it itself."""
     if not flow.observed:
         return None
-    lives = facts.ledger.incarnations
+    lives = ledger.incarnations
     seen = grouped(
         (observed.topic, observed)
-        for observed in facts.ledger.observed.values()
+        for observed in ledger.observed.values()
         if observed.topic in lives and lives[observed.topic].topic_id == observed.topic_id
     )
-    return ObservedCopy(
-        flow.copied_by.value,
-        tuple(_topic(parts) for _, parts in sorted(seen.items())),
-        groups,
-        tuple(topic.topic for topic in facts.topics if topic.copy is None and not topic.left_out),
-    )
+    topics = tuple(_topic(parts) for _, parts in sorted(seen.items()))
+    return ObservedCopy(flow.copied_by.value, topics, groups, not_copied)
 
 
 def _topic(parts: Sequence[Observed]) -> ObservedTopic:

@@ -8,8 +8,9 @@ import time
 import pytest
 
 from twinlog.cluster.prints import Fingerprint
-from twinlog.gate import ask, same_record
+from twinlog.gate import ask
 from twinlog.gate.ask import GateRequest
+from twinlog.groups import same_record
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
