@@ -142,8 +142,8 @@ class _Walk:
         if self.strays:
             self.downstream = self.strays[0].offset
         self.tally.not_comparable -= len(self.awaited)
-        for it in self.awaited.values():
-            self.skipped.append(Skipped((it, it + 1), self.seen_ms.get(it, self.now)))
+        for offset in self.awaited.values():
+            self.skipped.append(Skipped((offset, offset + 1), self.seen_ms.get(offset, self.now)))
         overdue = len([skipped for skipped in self.skipped if not skipped.told]) - MOST_SKIPPED
         for number, it in enumerate(self.skipped):
             if not it.told and (it.seen_ms <= self.now - horizon_ms or number < overdue):

@@ -86,7 +86,7 @@ def keys(columns: Columns) -> list[bytes]:
 def deletions(columns: Columns) -> list[bool]:
     """Say of each record whether its value is null."""
     starts = _parts(columns)[1].starts
-    return [columns.data[start : start + 1] == NULL for start in starts.tolist()]
+    return [columns.data[start] == NULL[0] for start in starts.tolist()]
 
 
 def traits(raw: tuple[int, bytes]) -> set[tuple[str, object]]:
