@@ -72,8 +72,11 @@ def preview(flow_name: str) -> Json:
         ledger = read_ledger(flow, clusters.target)
         refuse_beside(context, ledger)
         turned_back = last_turned_back(ledger)
-        look = _look_home if homeward else _look
-        found = look(configuration, flow, clusters, params["tail"])
+        found = (
+            _look_home(configuration, flow, clusters, params["tail"])
+            if homeward
+            else _saved(configuration, flow, clusters, by="", dry_run=True)
+        )
     context["ti"].xcom_push(NOTE_KEY, note(found))
     whole = "`twinlog failback --save --dry-run`"
     told = shortened({**found.document, "last_turned_back": turned_back}, whole)
@@ -86,10 +89,6 @@ def preview(flow_name: str) -> Json:
         context["ti"].xcom_push("return_value", told)
         raise AirflowSkipException("dry run: nothing was changed")
     return told
-
-
-def _look(configuration: Configuration, flow: FlowSettings, clusters: Clusters, _tail: Any) -> FailbackReport:
-    return _saved(configuration, flow, clusters, by="", dry_run=True)
 
 
 def _saved(
