@@ -1,7 +1,7 @@
 """Record `twinlog drill` as an animated picture, docs/images/drill.svg, from a real run on two clusters.
 
-It plays docs/tutorial.md up to its drill: two clusters on this machine, the application, its file, a cycle.  Then each
-command of `SHOWN` is run, and every line appears in the picture when it appeared.  No script runs in the picture; who
+It plays docs/tutorial.md up to its drill: two clusters on this machine, the application, its file, a cycle.  Then the
+drill is run, and every line appears in the picture when it appeared.  No script runs in the picture; who
 asks for less motion sees all of it at once.
 
     JAVA_HOME=$(cat .venv/.java-home) .venv/bin/python docs/recording.py
@@ -26,10 +26,8 @@ FILES = ("write.py", "read.py", "mm2.properties")
 PORT = 19192
 """The first port in these files."""
 
-SHOWN = ("twinlog drill", "twinlog drill history")
-COLUMNS, LINE, CHARACTER = 100, 17, 7.25
-LATEST_S = 30.0
-"""No line appears later: what took longer is played faster."""
+SHOWN = "twinlog drill"
+LINE, CHARACTER = 17, 7.25
 
 HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" xml:space="preserve" role="img"
@@ -57,7 +55,7 @@ def saved(name: str) -> str:
 
 def play(folder: Path, command: str) -> list[tuple[float, str]]:
     """Run a command; return each line of both its outputs, with the seconds after which it came."""
-    here = {"COLUMNS": str(COLUMNS), "XDG_DATA_HOME": str(folder), "TWINLOG_CONFIG": str(folder / FILES[-1])}
+    here = {"XDG_DATA_HOME": str(folder), "TWINLOG_CONFIG": str(folder / FILES[-1])}
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     began = time.monotonic()
     with subprocess.Popen(
@@ -69,9 +67,11 @@ def play(folder: Path, command: str) -> list[tuple[float, str]]:
         stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
-        lines = [(time.monotonic() - began, line.rstrip()) for line in process.stdout]
+        lines = [
+            (time.monotonic() - began, line.rstrip().replace(str(folder), "~")) for line in process.stdout
+        ]
     assert process.returncode == 0, lines
-    return [*lines, (time.monotonic() - began, "")]
+    return lines
 
 
 def recorded() -> list[tuple[float, str]]:
@@ -84,28 +84,21 @@ def recorded() -> list[tuple[float, str]]:
         try:
             for command in ("python write.py", "python read.py", "twinlog run --once"):
                 play(folder, command)
-            shown, at = [], 0.5
-            for command in SHOWN:
-                shown.append((at, f"$ {command}"))
-                shown += [(at + 0.8 + after, line) for after, line in play(folder, command)]
-                at = shown[-1][0] + 1.5
-            return shown
+            return [(0.0, f"$ {SHOWN}"), *play(folder, SHOWN)]
         finally:
             play(folder, "twinlog machine kafka stop --folder kafka")
 
 
 def picture(lines: Sequence[tuple[float, str]]) -> str:
     """Draw the lines, each at its time."""
-    faster = min(1.0, LATEST_S / lines[-1][0])
-    width, height = round(COLUMNS * CHARACTER) + 32, len(lines) * LINE + 24
+    width, height = round(max(len(line) for _, line in lines) * CHARACTER) + 32, len(lines) * LINE + 24
     drawn = [
         f'<text class="{"typed" if line.startswith("$ ") else "told"}" x="16" y="{24 + number * LINE}"'
-        f' style="animation-delay:{at * faster:.2f}s">{html.escape(line, quote=False)}</text>'
+        f' style="animation-delay:{at:.2f}s">{html.escape(line, quote=False)}</text>'
         for number, (at, line) in enumerate(lines)
         if line
     ]
-    label = html.escape(" ".join(line.strip() for _, line in lines if line), quote=True)
-    return "\n".join([HEAD.format(width=width, height=height, label=label), *drawn, "</svg>", ""])
+    return "\n".join([HEAD.format(width=width, height=height, label=SHOWN), *drawn, "</svg>", ""])
 
 
 if __name__ == "__main__":
