@@ -61,7 +61,7 @@ def test_without_the_source_the_age_is_a_bound() -> None:
     ("homes", "todo"),
     [
         (None, "Once A is back: Dag failback (docs/runbooks/failback.md)."),
-        ({}, "Its page has the last step, under Failovers; Dag failback goes on (docs/failback.md)."),
+        ({}, "The flow's page has its steps (Failovers); Dag failback goes on (docs/failback.md)."),
     ],
 )
 def test_a_promoted_flow_names_the_way_home(homes: dict[str, str] | None, todo: str) -> None:

@@ -247,7 +247,7 @@ def _goes_on(status: FlowStatus, settings: FlowSettings) -> str:
         return "docs/failover.md says when it copies again."
     home = status.state is FlowPhase.FAILING_BACK or settings.homes is not None
     dag = "failback" if home else "failover"
-    return f"Its page has the last step, under Failovers; Dag {dag} goes on (docs/{dag}.md)."
+    return f"The flow's page has its steps (Failovers); Dag {dag} goes on (docs/{dag}.md)."
 
 
 def _of_ledger(ledger: Ledger) -> Iterator[Trouble]:

@@ -107,7 +107,9 @@ def note(found: FailoverReport | FailbackReport, *before: tuple[str, str]) -> st
     verdict = f"{found.flow} ({found.mode}): {found.headline}"
     numbers = [*before, *rows(found)]
     steps = [
-        (step.name.value, step.message) for step in found.steps if step.message and step.name != "approve"
+        (step.name.value, step.message.partition(", such as kafka-")[0])  # a command
+        for step in found.steps
+        if step.message and step.name != "approve"
     ]
     for name, text in [("in short", verdict), *numbers, *steps]:
         log.info("%s: %s", name, visible(text))
