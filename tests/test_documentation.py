@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from twinlog.cluster.permissions.requests import USES
 from twinlog.copying.mend.tails import LOST_PROGRESS, LOST_TAIL
 from twinlog.copying.result import TRANSIENT_CODES
 from twinlog.lane.fence import lost_progress
@@ -167,15 +166,3 @@ def test_every_link_of_docs_leads_to_a_page_and_a_heading(page: Path) -> None:
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_the_table_of_refused_requests_is_that_of_the_code() -> None:
-    """docs/refused-requests.md has it as `twinlog.cluster.permissions.requests` does."""
-    rows = [
-        f"| {it.side} | {it.name} | {it.only or 'in every cycle'} | {it.needed_to} | {it.cost.value} |"
-        for it in USES
-    ]
-    head = ["| cluster | request | sent | needed to | without it |", "|---|---|---|---|---|"]
-    assert "\n".join([*head, *rows, ""]) in (ROOT / "docs" / "refused-requests.md").read_text(
-        encoding="utf-8"
-    )

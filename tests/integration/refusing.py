@@ -36,10 +36,12 @@ from twinlog.copying import packing
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lab.kafka.ports import free_row
+from twinlog.trial.values import Answer
 
 NOW = int(time.time() * 1000)
 GIVE_UP_SECONDS = 8.0
 ORDERS, GROUP = "orders", "readers"
+BAD = {Answer.REFUSED, Answer.FAILED}
 EVERY_RESOURCE = (
     (ResourceType.TOPIC, "*"),
     (ResourceType.GROUP, "*"),
@@ -183,12 +185,13 @@ class World:
         return Played(code, int(exit_code), tuple(lines), time.monotonic() - began)
 
     def check(self) -> Played:
-        """Run `twinlog check` for the flow."""
+        """Run `twinlog check --try` for the flow."""
         began, code, exit_code = time.monotonic(), "", ExitCode.CLUSTER
         with heard() as lines:
             try:
-                found = check_flow(self.flow, SecondNames())
+                found = check_flow(self.flow, SecondNames(), trial=True)
                 lines += [f"missing {it.missing} {it.why}" for it in found.permissions if it.missing]
+                lines += [f"{it.answer}: {it}" for it in found.tried if it.answer in BAD]
                 exit_code = ExitCode.DONE if found.passed else ExitCode.SAYS_NO
             except TwinlogError as error:
                 code = error.code

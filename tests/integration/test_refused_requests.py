@@ -1,8 +1,8 @@
 """Clusters that refuse single requests: a cycle loses nothing, doubles nothing, and says in one line what is missing.
 
-The table of docs/refused-requests.md (`twinlog.cluster.permissions.requests`) is tried here, request by request, in the
-three ways in which clusters refuse: an answer that denies it, a broker that does not offer it, and one that ends the
-connection.  With TWINLOG_SHOW_REFUSED=1 the tests print what a person reads.
+The table of docs/refused-requests.md is tried here, request by request, in the three ways in which clusters refuse: an
+answer that denies it, a broker that does not offer it, and one that ends the connection.  With TWINLOG_SHOW_REFUSED=1
+the tests print what a person reads.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from api_proxy import API_VERSIONS, How
+from refused_table import GROUPS, GUARDED, NOTHING, SOURCE, STATE_ANEW, TARGET, Use, rows
 from refusing import GROUP, ORDERS, Played, World, refused, world
 
 from lab import committed
-from twinlog.cluster.asking import QUESTIONS
-from twinlog.cluster.permissions.requests import SOURCE, TARGET, USES, Cost, Use
 
 QUICK = ((SOURCE, "DescribeLogDirs", How.HIDDEN), (TARGET, "EndTxn", How.HIDDEN))
 """These are tried every day."""
@@ -57,21 +56,19 @@ SAYS = {
 }
 """Words of a line about a request that does not name it."""
 
-RIGHTS = {3: "DESCRIBE", 10: "DESCRIBE", 22: "IDEMPOTENT_WRITE"}
-"""Requests whose denial shows as a missing right."""
-
-ASKED = {*QUESTIONS, *RIGHTS}
-"""Requests that `twinlog check` sends; of others it knows only whether brokers offer them, and what rights say."""
+NOT_IN_A_TRIAL = {(TARGET, "CreateAcls"), (TARGET, "AlterClientQuotas"), (SOURCE, "ListTransactions")}
+"""A trial changes no rights and no quotas, and holds no transaction open."""
 
 FEATURES_AT_MOST = 4
 """The most features that one request is for; each has a line.  Metadata: heartbeats, syncs, groups and checks."""
 
-UNSEEN = {Cost.GUARDED, Cost.STATE_ANEW}
+UNSEEN = {GUARDED, STATE_ANEW}
 """Costs of which a cycle says nothing."""
 
 NEVER_HIDDEN = "Metadata"
 """No client of Kafka starts without it; librdkafka waits for it in vain at every question."""
 
+USES = rows()
 TRIED = [it for it in USES if (it.side, it.name) not in NOT_IN_A_CYCLE]
 
 
@@ -103,7 +100,7 @@ def test_the_table_has_every_request_that_a_cycle_sends(between: World) -> None:
 @pytest.mark.parametrize("how", [How.DENIED, How.HIDDEN])
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
 def test_each_request_that_is_denied_or_not_offered(between: World, side: str, how: How) -> None:
-    """A cycle says in one line what the table says, and so does `twinlog check`."""
+    """A cycle says in one line what the table says, and so does `twinlog check --try`."""
     wanted = [use for use in TRIED if use.side == side and (how, use.name) != (How.HIDDEN, NEVER_HIDDEN)]
     assert [] == try_each(between, [(use, how) for use in wanted])
 
@@ -132,7 +129,7 @@ def tried(made: World, use: Use, how: How) -> Iterator[str]:
     before = made.move_group()
     with refused(made, use.side, use.key, how) as hits:
         played = made.play()
-        if how is not How.HIDDEN and not hits[use.key] and use.cost is not Cost.STATE_ANEW:
+        if how is not How.HIDDEN and not hits[use.key] and use.without != STATE_ANEW:
             yield "was not sent"
         checked = made.check() if how is not How.CLOSED else None
     show(use, how, played, checked)
@@ -144,23 +141,30 @@ def tried(made: World, use: Use, how: How) -> Iterator[str]:
         if (played.code or played.exit_code) and not played.lines:
             yield "failed in silence"
         return
-    cost = use.cost
-    expected = (cost.stops, cost is not Cost.NOTHING, not cost.stops)
+    expected = (use.stops, use.without != NOTHING, not use.stops)
     seen = (bool(played.code), all(copied[:known]), all(copied[known:] or copied))
     if expected != seen:
         yield f"fails, copies what has a copy, copies what is new: {seen}"
-    if not cost.stops and synced != (cost is not Cost.GROUPS):
+    if not use.stops and synced != (use.without != GROUPS):
         yield f"the group is {'' if synced else 'not '}synced"
     if len(warned := [it for it in played.lines if it.startswith("warning")]) > FEATURES_AT_MOST:
         yield f"many lines: {warned}"
-    if cost not in UNSEEN and not played.says(use.name, *filter(None, [SAYS.get((use.side, use.name))])):
+    if use.without not in UNSEEN and not played.says(
+        use.name, *filter(None, [SAYS.get((use.side, use.name))])
+    ):
         yield f"no line names it: {played.lines}"
-    if cost is Cost.GUARDED or (how is How.DENIED and use.key not in ASKED):
+    if use.without != GUARDED and (use.side, use.name) not in NOT_IN_A_TRIAL:
+        yield from unseen(use, checked)
+
+
+def unseen(use: Use, checked: Played) -> Iterator[str]:
+    """Yield what `twinlog check --try` does not say of a request that is refused."""
+    if checked.code:
         return
-    if not checked.says(use.name, cost.value, RIGHTS.get(use.key, use.name)):
-        yield f"check says nothing of it: {checked.lines}"
-    if cost is Cost.NOTHING and not checked.exit_code:
-        yield "check passes"
+    if not checked.says(use.without, use.name):
+        yield f"a trial says nothing of it: {checked.lines}"
+    if use.stops and not checked.exit_code:
+        yield "a trial passes"
 
 
 def show(use: Use, how: How, played: Played, checked: Played | None) -> None:

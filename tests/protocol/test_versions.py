@@ -119,4 +119,3 @@ def test_a_request_that_a_broker_does_not_offer_is_not_sent() -> None:
             connection.call(ADD_PARTITIONS)
         connection.close()
     assert ("not-offered", "not-offered") == (produce.value.code, begin.value.code)
-    assert "twinlog writes in transactions" in begin.value.hint

@@ -15,22 +15,12 @@ WHAT_TO_DO: Mapping[str, str] = {
 }
 """What to do about records of each kind of finding, the worst first."""
 
-CAUSES: Mapping[str, str] = {
-    "key": "a transform of keys",
-    "value": "a transform (SMT), or null made empty",
-    "headers": "a transform, or headers that say where a record comes from",
-    "timestamp": "an engine that gives records its own time",
-    "offset": "a record before them that was doubled, left out or added",
-}
-"""What is likely to have changed a field of copies."""
-
 OBSERVED = tuple(
     row(
         f"wFFF nothing-{kind}: {kind}_found = 0",
         f"the engine that copies has left no record {kind}",
         f"`twinlog gate --report FILE` names them, and since when; {advice}",
         seen=Seen.CYCLE,
-        lines=f"{kind}_how",
     )
     for kind, advice in WHAT_TO_DO.items()
 )

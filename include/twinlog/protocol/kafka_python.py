@@ -274,22 +274,15 @@ NEEDED_OF_TARGET: Final[Mapping[int, tuple[str, int, int]]] = {
 }
 """The same for a target; 2.8 to 4.3 offer them."""
 
-
-WITHOUT: Final[Mapping[int, str]] = {
-    api.request.API_KEY: "twinlog writes in transactions, and cannot copy to a cluster without them"
-    for api in (ADD_PARTITIONS, END_TXN)
-}
-"""These say, by api key, what to do about a cluster that does not offer a request at all."""
-
 _ALWAYS = frozenset({wire.FETCH, LIST_OFFSETS.request.API_KEY, METADATA.request.API_KEY})
 """Requests that both sides of a flow need; another one is missed when it is to be sent."""
 
 
-def not_offered(key: int, name: str, alias: str, address: str) -> ClusterRefused:
+def not_offered(name: str, alias: str, address: str) -> ClusterRefused:
     """Make the error for a request that a broker does not offer: it would only end the connection."""
     return ClusterRefused(
         f"the broker of cluster {alias} at {address} does not offer {name}",
-        hint=WITHOUT.get(key, "docs/refused-requests.md says what needs it"),
+        hint="docs/refused-requests.md says what needs it",
         code=NOT_OFFERED,
         cluster=alias,
         address=address,

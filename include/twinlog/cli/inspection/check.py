@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog import __version__
 from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.machine.doctor import doctor
 from twinlog.cli.options import FlowOption
 from twinlog.cli.render import Grid, Lines, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
+from twinlog.trial.values import Answer, Tried
 from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
-    from twinlog.cluster.asking import RefusedUse
     from twinlog.cluster.permissions.needs import Finding, Names
     from twinlog.config.flow.settings import FlowSettings
 
@@ -57,7 +58,7 @@ class FlowCheck:
     """The findings about one flow; `acls` are the commands that grant what it lacks.
 
     `optional_acls` grant what only the syncs of configs, ACLs and groups lack, or a failover and a failback.  `notes`
-    are for people.
+    are for people.  `tried` is what became of a trial.
     """
 
     flow: str
@@ -68,12 +69,20 @@ class FlowCheck:
     acls: tuple[str, ...] = ()
     optional_acls: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    tried: tuple[Tried, ...] = ()
 
 
 MachineOption = Annotated[
     bool,
     typer.Option(
         "--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk, ports, caches."
+    ),
+]
+TryOption = Annotated[
+    bool,
+    typer.Option(
+        "--try",
+        help="Make a scratch topic and group on each cluster, try there what the flow will need, and delete them.",
     ),
 ]
 FileOption = Annotated[
@@ -92,19 +101,21 @@ def check(
     *,
     config: FileOption = None,
     flow: FlowOption = None,
+    trial: TryOption = False,
     machine: MachineOption = False,
 ) -> int:
-    """Try a configuration's clusters and every permission its flows need; without a file, this machine.
+    """Ask a configuration's clusters for every permission its flows need; without a file, look at this machine.
 
-    Exit code 1: something that is needed is missing; the tables name it.
+    Exit code 1: something that is needed is missing, or does not work; the tables name it.
 
-    Such as `twinlog check --config mm2.properties`; then `twinlog plan`.
+    Such as `twinlog check --config mm2.properties`, or with `--try` on clusters of a kind that nobody has tried
+    (docs/compatibility.md); then `twinlog plan`.
     """
     if machine or config is None:
         return doctor()
     flows = load_flows(config, flow)
     names = SecondNames()
-    done = ask_each(flows, lambda one: check_flow(one, names))
+    done = ask_each(flows, lambda one: check_flow(one, names, trial=trial))
     checked = [result.found for result in done.results if result.found is not None]
     passed = len(checked) == len(done.results) and all(one.passed for one in checked)
     documents = [result.document(passed=False) for result in done.results]
@@ -112,8 +123,8 @@ def check(
     return done.exit_code or (ExitCode.DONE if passed else ExitCode.SAYS_NO)
 
 
-def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
-    """Ask both clusters; `others` are the flows of the file checked before.
+def check_flow(flow: FlowSettings, others: SecondNames, *, trial: bool = False) -> FlowCheck:
+    """Ask both clusters; `others` are the flows of the file checked before.  With `trial`, try them, too.
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
@@ -122,6 +133,7 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
     from twinlog.lane.fence.fence import transactional_prefix
     from twinlog.topics.discovery_rules import nothing_selected, same_cluster
+    from twinlog.trial.run import run
 
     say(f"{flow.name}: asking {flow.source.alias} and {flow.target.alias}{flow.whose_copy}")
     with open_clusters(flow) as clusters:
@@ -132,10 +144,11 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
             raise same_cluster(flow, source_id)
         others.refuse(flow, target_id)
         names, hidden = find_names(flow, clusters)
-        refused = tuple(_refused(flow, clusters, names, hidden))
         whose = (*_whose(flow, clusters, names, source_id, target_id), *_state_writers(flow, clusters))
         wanted = (*needs(flow, names, transactional_prefix(flow.name)), *recovery_needs(flow, names))
         rights = {key: right for side in sides for key, right in side.rights(wanted).items()}
+        readable = next((name for name in names.topics if name not in hidden), "")
+        tried = run(flow, clusters, readable, say) if trial else ()
     notes = (
         *(
             f"{flow.source.alias} shows no topic {name}, which {flow.name}.topics names: misspelt, or not to be seen"
@@ -147,7 +160,6 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         ),
         *whose,
         *_unlisted_groups(flow, names),
-        *(it.told(alias) for alias, it in refused),
     )
     for note in notes:
         warn(f"{flow.name}: {note}")
@@ -168,13 +180,14 @@ def check_flow(flow: FlowSettings, others: SecondNames) -> FlowCheck:
         flow=flow.name,
         passed=not silent
         and not any(finding.missing and finding.need.required for finding in findings)
-        and not any(it.use.cost.stops for _, it in refused),
+        and not any(row.forbids for row in tried),
         topics=len(names.topics),
         clusters=seen,
         permissions=tuple(_permission(finding) for finding in findings),
         acls=acl_lines((finding for finding in findings if finding.need.required), by_alias),
         optional_acls=acl_lines((finding for finding in findings if not finding.need.required), by_alias),
         notes=(*notes, *silent),
+        tried=tried,
     )
 
 
@@ -208,7 +221,7 @@ def find_names(flow: FlowSettings, clusters: Clusters) -> tuple[Names, tuple[str
     named = [name for name in flow.topics.include if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name)]
     hidden = tuple(name for name in named if name not in seen and flow.why_left_out(name) is None)
     groups: tuple[str, ...] = ()
-    with suppress(ClusterRefused):  # `_refused` tells of it, and the flow copies without
+    with suppress(ClusterRefused):  # `_unlisted_groups` tells of it, and the flow copies without
         found = (group for group in clusters.source.groups() if group.type.placed)
         groups = tuple(group.group for group in found if flow.follows_group(group.group))
     return Names((*seen, *hidden), groups, frozenset(clusters.target.topic_names())), hidden
@@ -229,23 +242,6 @@ def _whose(
         require_own(flow, ledger, source_id, target_id)
         if any(flow.remote_name(name) == name for name in names.topics):
             yield from unknown_ledgers(flow, clusters)
-
-
-def _refused(
-    flow: FlowSettings, clusters: Clusters, names: Names, hidden: Collection[str]
-) -> Iterator[tuple[str, RefusedUse]]:
-    """Yield the requests that a cluster refuses whatever its rights say, with the cluster's alias."""
-    from twinlog.cluster.asking import Sample, refused_requests
-    from twinlog.cluster.permissions.requests import SOURCE, TARGET
-
-    group, topic = next(iter(names.groups), ""), next((it for it in names.topics if it not in hidden), "")
-    ledger = flow.ledger_topic if flow.ledger_topic in names.target_topics else ""
-    for side, cluster, settings, sample in (
-        (SOURCE, clusters.source, flow.source, Sample(topic, group)),
-        (TARGET, clusters.target, flow.target, Sample(ledger, group)),
-    ):
-        for request in refused_requests(flow, cluster, settings.connection, side, sample):
-            yield settings.alias, request
 
 
 def _unlisted_groups(flow: FlowSettings, names: Names) -> Iterator[str]:
@@ -305,3 +301,9 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
     for title, lines in (("run these", report.acls), (optional, report.optional_acls)):
         if lines:
             yield Lines(f"{report.flow}: {title}", lines)
+    yield Grid.of(
+        f"{report.flow}: tried by twinlog {__version__}",
+        "cluster | tried | answer | said | without it: without | to do: remedy",
+        report.tried,
+        without=lambda it: "" if it.answer is Answer.WORKS else it.without.value,
+    )

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog import clock
+from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import ClusterUnreachable, FencedError, TerminalError, TransientError, TwinlogError
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.reading import lane_writers, of_kind
@@ -322,10 +323,23 @@ def write_own(
     """Write through the control lane in a transaction of its own; it fails if another driver has fenced us meanwhile.
 
     With `wait` it waits for leaders; if `sure` raises, once the records are in the log, they are not committed.
+    Raises as `commit_batches`.
+    """
+    commit_batches(control, batches(records, clock.now_ms()), wait=wait, sure=sure)
+
+
+def commit_batches(
+    control: Lane,
+    queues: Mapping[TopicPartition, Sequence[Outgoing]],
+    *,
+    wait: bool = True,
+    sure: Callable[[Brokers], None] | None = None,
+) -> None:
+    """Write batches of our own in one transaction, as `write_own` does its records.
+
     Raises TerminalError `state-refused` for a record that the target refuses, TransientError if no leader takes the
     records (in time), FencedError. Nothing is written in these cases.
     """
-    queues = batches(records, clock.now_ms())
     refused: list[Refused] = []
 
     def committed() -> bool | None:

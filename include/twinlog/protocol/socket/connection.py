@@ -209,7 +209,7 @@ class Connection:
     def _require_offered(self, key: int, name: str) -> None:
         """Raise ClusterRefused (code `not-offered`) for a request that is not in the broker's ApiVersions answer."""
         if self._spans and key not in self._spans:
-            raise kafka_python.not_offered(key, name, self._settings.alias, self._address)
+            raise kafka_python.not_offered(name, self._settings.alias, self._address)
 
     def _connect(self, host: str, port: int) -> socket.socket:
         settings = self._settings
