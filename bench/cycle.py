@@ -5,8 +5,8 @@
 A cycle has nothing to copy but a heartbeat, 50,000 records, a gigabyte, or a few records in 10 of 1,000 partitions; the
 last two not with a cold Spark.  "cold" starts Spark for each copy, "warm" uses the server of `twinlog machine
 spark start`, whose own CPU time is counted, too.  Wall seconds say as much of the machine as of twinlog; CPU-seconds,
-of imports apart, are what to compare.  At last, a cycle of so many `--flows`, with nothing but heartbeats: by one
-command, and through one Airflow, where each is one task (`ReplicateOperator`).
+of imports apart, are what to compare.  At last, a cycle of so many `--flows`, with nothing but heartbeats, by one
+command.
 """
 
 from __future__ import annotations
@@ -95,18 +95,6 @@ WIDE = Volume(f"{BUSY} busy of {PARTITIONS:,} partitions", 1_000, batch=10, wide
 COLD, WARM = "cold", "warm"
 """A Spark of each cycle's own (`twinlog.spark.master = local[2]`), or the server of `twinlog machine spark start`."""
 
-MANY_ID = "flows"
-MANY = """\
-from airflow.sdk import DAG
-
-from twinlog.airflow.operators.replicate import ReplicateOperator
-
-with DAG("flows", schedule=None, default_args={{"owner": "bench"}}):
-    for flow in {flows}:
-        ReplicateOperator(task_id=flow.partition("-")[0], flow=flow)
-"""
-"""A Dag with a cycle of each flow as one task."""
-
 Row = dict[str, Any]
 
 
@@ -187,9 +175,8 @@ def main() -> None:
         if given.flows:
             with warm_server(WARM) as server:
                 bench = Bench(clusters, Path(folder), given.cycles, WARM, server)
-                for way in given.through:
-                    rows.append({"through": way, **MANY_FLOWS[way](bench, given.flows)})
-                    print(rows[-1], flush=True)
+                rows.append(many_by_hand(bench, given.flows))
+                print(rows[-1], flush=True)
     pages.write("cycle", rows, markdown(rows), given)
 
 
@@ -342,8 +329,8 @@ def _one_run(bench: Bench, airflow: AirflowInstance, volume: Volume) -> dict[str
     return rows
 
 
-def _many(bench: Bench, flows: int) -> tuple[Path, list[str]]:
-    """Write a configuration of so many flows; return it, and their names."""
+def many_by_hand(bench: Bench, flows: int) -> Row:
+    """Return what a cycle of so many flows costs in all, by one command."""
     sources = [f"S{number:02}" for number in range(1, flows + 1)]
     servers = [f"{it}.bootstrap.servers = {bench.clusters.source.bootstrap_servers}" for it in sources]
     enabled = [f"{it}->B.enabled = true\n{it}->B.topics = {TOPIC}" for it in sources]
@@ -351,39 +338,9 @@ def _many(bench: Bench, flows: int) -> tuple[Path, list[str]]:
     kept = [it for it in lines if not it.startswith(("clusters", "A.", "A->B", "B->A"))]
     file = bench.folder / "many.properties"
     file.write_text("\n".join([f"clusters = {', '.join(sources)}, B", *servers, *enabled, *kept]) + "\n")
-    return file, [f"{it}->B" for it in sources]
-
-
-def many_by_hand(bench: Bench, flows: int) -> Row:
-    """Return what a cycle of so many flows costs in all, by one command."""
-    file, _ = _many(bench, flows)
     measured = [_one_by_hand(bench, SMALL[0], file) for _ in range(bench.cycles + 1)][1:]
     middle = {name: statistics.median(each[name] for each in measured) for name in ("wall_s", "cpu_s")}
     return {"flows": flows, **middle}
-
-
-def many_through_airflow(bench: Bench, flows: int) -> Row:
-    """Return what a cycle of so many flows costs in all, each of them one task; Airflow's own share is in it."""
-    file, names = _many(bench, flows)
-    dags = bench.folder / "dags"
-    dags.mkdir()
-    (dags / "flows.py").write_text(MANY.format(flows=names))
-    home = bench.folder / f"airflow-{uuid.uuid4().hex[:6]}"
-    with AirflowInstance(home, file, dags=dags, settings=bench.environment) as airflow:
-        airflow.wait_until_healthy(RUN_TIMEOUT_S)
-        _wait(lambda: MANY_ID in airflow.api.dag_ids(), "Airflow has not found the Dag")
-        airflow.api.pause(MANY_ID, paused=False)
-        runs = [_finished(bench, airflow, MANY_ID) for _ in range(bench.cycles + 1)][1:]
-    return {
-        "flows": flows,
-        "wall_s": statistics.median(it.wall_s for it in runs),
-        "cpu_s": statistics.median(it.airflow_cpu_s + it.spark_cpu_s for it in runs),
-        "tasks_cpu_s": statistics.median(sum(row["cpu_s"] for row in it.tasks) for it in runs),
-    }
-
-
-MANY_WAYS = {"hand": "one `twinlog run --once`", "airflow": "Airflow, one task a flow"}
-MANY_FLOWS = {"hand": many_by_hand, "airflow": many_through_airflow}
 
 
 def _wait(found: Any, what: str) -> None:
@@ -426,12 +383,9 @@ def markdown(rows: Sequence[Row]) -> str:
             "",
             "Many flows at the same time, with a warm Spark and nothing but heartbeats; CPU-seconds in all:",
             "",
-            "| flows | through | s | CPU-s |",
-            "|---:|---|---:|---:|",
-            *(
-                f"| {it['flows']} | {MANY_WAYS[it['through']]} | {it['wall_s']:.1f} | {it['cpu_s']:.1f} |"
-                for it in many
-            ),
+            "| flows | s | CPU-s |",
+            "|---:|---:|---:|",
+            *(f"| {it['flows']} | {it['wall_s']:.1f} | {it['cpu_s']:.1f} |" for it in many),
         ]
     return "\n".join(lines) + "\n"
 

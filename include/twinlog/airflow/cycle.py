@@ -10,7 +10,6 @@ from typing import Any
 from twinlog.airflow import form
 from twinlog.airflow.assets import remote_cluster
 from twinlog.airflow.plugin.links import link_in_text
-from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import all_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
@@ -64,23 +63,6 @@ def cycle_request(
         dry_run=bool(params.get("dry_run")),
         until_ms=None if until is None else round(until.timestamp() * 1000),
     )
-
-
-def source_topics(topics: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the source topics that a task of a user's Dag names, None for all of the flow.
-
-    Raises AirflowSkipException for an empty list, which asks for nothing, and UsageError for one text.
-    """
-    if topics is None:
-        return None
-    if isinstance(topics, str):
-        raise UsageError(
-            f"topics={topics!r} is a text",
-            hint="give a list; for a template, render_template_as_native_obj=True",
-        )
-    if not topics:
-        raise AirflowSkipException("topics is an empty list: nothing is asked for")
-    return tuple(topics)
 
 
 def parse_time(field: str, text: str) -> dt.datetime:

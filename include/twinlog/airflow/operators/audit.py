@@ -1,19 +1,17 @@
-"""The audit as an operator, and as the task of its Dag: compare both sides.  It never stops the copy."""
+"""The audit as the task of its Dag: compare both sides.  It never stops the copy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
 from twinlog.airflow import form
 from twinlog.airflow.alerts import sound_if_standing_still
-from twinlog.airflow.cycle import source_topics
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import SCHEDULED
-from twinlog.airflow.operators.spark_job import SparkStepOperator, Step
-from twinlog.airflow.retries import with_retries
+from twinlog.airflow.operators.spark_job import Step
 from twinlog.airflow.tasks.frame import opened, skip_out_of_service
 from twinlog.airflow.xcom import shortened
 from twinlog.config.flow.settings import FlowSettings
@@ -81,41 +79,3 @@ def _audit(flow: FlowSettings, context: Context) -> Request:
 
 
 AUDIT = Step(_audit, for_xcom, not_equal)
-
-
-class AuditOperator(SparkStepOperator):
-    """Compare the copy with its source on Spark, and remember what is proved, for the gate.
-
-        AuditOperator(task_id="audit", flow="A->B", full=True, topics=["orders"])
-
-    Compares what is new since the last audit; with `full` everything.  `topics` are source topics, None means all of
-    the flow.  `flow` and `topics` are templates.  The XCom is the result as JSON, also if the copy is not equal:
-    `equal`, `records`, `partitions`, `differences`.
-
-    Raises UsageError for a flow or a topic that there is not, and TerminalError `not-equal`.
-    """
-
-    template_fields = ("flow", "topics")
-
-    def __init__(
-        self,
-        *,
-        flow: str,
-        full: bool = False,
-        topics: Sequence[str] | None = None,
-        **arguments: Any,
-    ) -> None:
-        super().__init__(step=AUDIT, flow=flow, **with_retries(arguments))
-        self.full = full
-        self.topics = topics
-
-    def request(self, flow: FlowSettings, context: Context) -> Request:
-        """Return what is asked for by the arguments, not by the run's form."""
-        from twinlog.spark.request import AuditStepRequest
-
-        source_topics(self.topics)
-        return AuditStepRequest(
-            config=configuration_path(),
-            flow=flow.name,
-            audit=audit_request({"full": self.full, "topics": self.topics}),
-        )

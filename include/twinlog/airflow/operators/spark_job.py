@@ -67,7 +67,7 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
     def execute(self, context: Context) -> Json:
         """Run the step if there is something to do.  Raises its error, as transient or terminal."""
         flow = self.settings()
-        outcome = self.run_on_spark(self.request(flow, context), flow.copy.spark_master)
+        outcome = self.run_on_spark(self.step.request(flow, context), flow.copy.spark_master)
         failure: Exception | None = error_of(outcome)
         document = outcome or {}
         if failure is None:
@@ -115,10 +115,6 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         flow = flow_called(read_configuration(connections), self.flow)
         os.environ.update(connections.environment())
         return flow
-
-    def request(self, flow: FlowSettings, context: Context) -> Request:
-        """Return what to run; as `Step.request`."""
-        return self.step.request(flow, context)
 
     def run_on_spark(self, request: Request, configured: str) -> Json | None:
         """Return the result, or the error, of a step as JSON; None if spark-submit died without one.

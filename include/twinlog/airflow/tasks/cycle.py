@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.ranges import RangePlan
     from twinlog.groups.report import CheckpointsResult
-    from twinlog.monitoring.cycle_report import FlowReport
     from twinlog.monitoring.exporter import Board
 
 log = logging.getLogger(__name__)
@@ -229,7 +228,11 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
             board=board,
             tells=not run.run_id.startswith(BACKFILL),
         )
-    report = tell(flow, made, board, overdue, context)
+    report = shown(made)
+    gauges.send(flow, board.now())
+    if report["alarms"]:
+        RpoAlert(flow=flow.name, text="; ".join(report["alarms"])).sound(context)
+    sound_if_overdue(overdue, flow, context)
     if reasons:
         ti.xcom_push("return_value", shortened(report, REPORT))
         raise TerminalError(f"the cycle is reported, but {'; '.join(reasons)}", code="cycle")
@@ -239,16 +242,6 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     checks = ti.xcom_pull(task_ids="validate")
     outlet_events[remote_cluster(flow.target.alias)].extra = asset_extra(report, checks)
     return shortened(report, REPORT)
-
-
-def tell(flow: FlowSettings, made: FlowReport, board: Board, overdue: list[str], context: Any) -> Json:
-    """Write a cycle's report to the log, send its numbers and the alarms it gives rise to; return it as JSON."""
-    report = shown(made)
-    gauges.send(flow, board.now())
-    if report["alarms"]:
-        RpoAlert(flow=flow.name, text="; ".join(report["alarms"])).sound(context)
-    sound_if_overdue(overdue, flow, context)
-    return report
 
 
 def tell_others(board: Board, checks: Json | None, groups: Json | None) -> None:

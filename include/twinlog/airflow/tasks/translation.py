@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from airflow.sdk import Context, get_current_context
+from airflow.sdk import get_current_context
 
 from twinlog.airflow import form
 from twinlog.airflow.cycle import parse_time
@@ -12,9 +10,6 @@ from twinlog.airflow.tasks.frame import flow_of, opened_own, shown
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json
-
-if TYPE_CHECKING:
-    from twinlog.client.group_positions import Groups
 
 DOC = """\
 ### Where a consumer group goes on
@@ -39,26 +34,20 @@ PARAMS = {
 
 
 def translate_group(flow_name: str) -> Json:
-    """Translate what the form asks for; as `translate`.  Raises UsageError if the form names no group."""
+    """Translate the positions of groups, now or at a time.
+
+    Raises UsageError if the form names no group, or for a text that is no time, and TerminalError if an offset has no
+    translation.  The result is an XCom in that case too, with the reason beside it.
+    """
     from twinlog.client.group_positions import Groups
+    from twinlog.client.translator import translate_groups
 
     context = get_current_context()
     params = context["params"]
     groups = Groups(tuple(params["groups"] or ()), params["pattern"] or "")
     if not groups:
         raise UsageError("the form names no group", hint="give Groups, or a Pattern")
-    return translate(flow_name, groups, params["at"], context)
-
-
-def translate(flow_name: str, groups: Groups, at: str | None, context: Context) -> Json:
-    """Translate the positions of groups, now or at a time.
-
-    Raises UsageError for a text that is no time, and TerminalError if an offset has no translation.  The result is an
-    XCom in that case too, with the reason beside it.
-    """
-    from twinlog.client.translator import translate_groups
-
-    at_ms, flow = _time(at), flow_of(flow_name)
+    at_ms, flow = _time(params["at"]), flow_of(flow_name)
     with opened_own(flow) as clusters:
         found = translate_groups(flow, clusters, groups, at_ms)
     document = shortened(shown(found), "`twinlog translate`")
