@@ -24,7 +24,7 @@ from hypothesis import settings
 # A failed assertion outside of a test's own module says what it compared, too.
 pytest.register_assert_rewrite("checks", "copier", "faults", "lab", "refusing", "stage", "traffic")
 
-pytest_plugins = ["flow_fixtures"]
+pytest_plugins = ["flow_fixtures", "kerberos_realm"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="twinlog-airflow-"))

@@ -81,11 +81,16 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., s
         subprocess.run(["rm", "-rf", "--one-file-system", folder], check=False)
 
 
+def build(docker: Callable[..., str], tag: str, *more: str) -> None:
+    """Build the image on the stand-in."""
+    given = [*("--build-arg", "BASE=base", "--build-arg", "JAVA=openjdk-21-jre-headless"), *more]
+    docker("build", "--network", "host", *given, "--tag", tag, "--file", "docker/Dockerfile", ".")
+
+
 @pytest.fixture(scope="module")
 def image(docker: Callable[..., str]) -> Callable[..., str]:
     """Run a command in a container of the image."""
-    given = ["--build-arg", "BASE=base", "--build-arg", "JAVA=openjdk-21-jre-headless"]
-    docker("build", "--network", "host", *given, "--tag", TAG, "--file", "docker/Dockerfile", ".")
+    build(docker, TAG)
     return lambda *words: docker("run", "--rm", "--network", "none", *words)
 
 
@@ -108,6 +113,15 @@ def test_it_runs_where_nothing_can_be_written(image: Callable[..., str], user: s
     assert "True" == image(
         *run, "python", "-c", "from twinlog.batches.plain.library import LIBRARY; print(LIBRARY is not None)"
     )
+
+
+@pytest.mark.usefixtures("image")  # whose layers are built upon
+def test_kerberos_is_built_in_if_asked_for(docker: Callable[..., str]) -> None:
+    """The library finds the system's, without a compiler; so do people `klist`."""
+    build(docker, f"{TAG}-kerberos", "--build-arg", "KERBEROS=1")
+    run = ["run", "--rm", "--network", "none", f"{TAG}-kerberos", "sh", "-c"]
+    told = "python -c 'import gssapi; print(gssapi.MechType.kerberos)'; command -v klist cc gcc"
+    assert "<OID 1.2.840.113554.1.2.2>\n/usr/bin/klist" == docker(*run, f"{told} || true")
 
 
 def test_compose_reads_its_file(docker: Callable[..., str]) -> None:

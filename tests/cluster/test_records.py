@@ -1,14 +1,16 @@
 """Writing few records, without brokers."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from twinlog.cluster import records
-from twinlog.cluster.values import Answers, InternalRecord
+from twinlog.cluster.values import InternalRecord
+from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.errors import ClusterRefused, TransientError
+
+CLUSTER = ClusterSettings("B", "", ConnectionSettings("B", ()))
 
 
 class Unanswered:
@@ -25,8 +27,7 @@ def test_brokers_that_do_not_answer_a_new_producer_are_an_error_of_ours(
 ) -> None:
     """Whoever may try again knows our errors, and no others."""
     monkeypatch.setattr(records, "Producer", Unanswered)
-    monkeypatch.setattr(records.topics, "describe_topics", lambda *_: Answers({}))
-    writer = records.RecordWriter(SimpleNamespace(alias="B"), {})
+    writer = records.RecordWriter(CLUSTER)
     with pytest.raises(TransientError, match="B"):
         writer.write("t", [InternalRecord(b"k", b"v")])
 
@@ -65,7 +66,6 @@ def test_a_refused_producer_id_is_a_refusal_of_the_cluster(
 ) -> None:
     """A person can give the right; nobody can do anything with a stack trace."""
     monkeypatch.setattr(records, "Producer", without_id)
-    monkeypatch.setattr(records.topics, "describe_topics", lambda *_: Answers({}))
-    writer = records.RecordWriter(SimpleNamespace(alias="B"), {})
+    writer = records.RecordWriter(CLUSTER)
     with pytest.raises(ClusterRefused, match="B does not allow this user"):
         writer.write("t", [InternalRecord(b"k", b"v")])

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from twinlog.cluster.session import Asked, refusal
+from twinlog.cluster.refusals import Asked, refusal
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode
 
 ASKED = Asked("B", "create", "topic A.orders", "CREATE on topic A.orders")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.cluster.admin.groups import ConnectWorkers
+from twinlog.cluster.admin.group_members import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.copying.mirror_maker import require_taken_over
 from twinlog.errors import ClusterRefused, TerminalError

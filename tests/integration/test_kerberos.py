@@ -1,25 +1,31 @@
 """Kerberos: a real KDC, two brokers whose clients log in by GSSAPI, and what one line says when there is no login.
 
-Costs about 30 s.  Without MIT's KDC or the library gssapi it is skipped; `.ci/kerberos` brings both.
+Costs about a minute.  Without MIT's KDC or the library gssapi it is skipped; `.ci/kerberos` brings both.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kerberos_realm import BROKER, KRB5_LOGIN, REALM, Realm, broker, missing
+from kerberos_realm import REALM, Realm, login, missing, over_tls
+from test_failback import write
+from test_failover import numbers_in, steps_of
+from test_home_other_names import Pair
 
 from lab import Seen, commit_group, create_topic, cycle, produce, read
+from twinlog.cli.main import main
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.brokers import Brokers
@@ -31,65 +37,17 @@ pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(missing()), reaso
 RECORDS = [Seen(b"%d" % n, b"v" * 40, 1_700_000_000_000 + n) for n in range(200)]
 
 
-@pytest.fixture(scope="module")
-def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
-    with Realm(tmp_path_factory.mktemp("realm")).running() as running, pytest.MonkeyPatch.context() as patch:
-        for name, value in running.variables.items():
-            patch.setenv(name, value)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def keytabs(realm: Realm) -> dict[str, Path]:
-    return {name: realm.keytab(name) for name in (BROKER, "twinlog")}
-
-
-@pytest.fixture(scope="module")
-def clusters(
-    realm: Realm, keytabs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
-    folder = tmp_path_factory.mktemp("clusters")
-    with (
-        broker("KA", realm, keytabs[BROKER], folder / "KA") as source,
-        broker("KB", realm, keytabs[BROKER], folder / "KB") as target,
-    ):
-        yield source, target
-
-
 @pytest.fixture
-def written(clusters: Any, keytabs: dict[str, Path], tmp_path: Path) -> Callable[..., FlowSettings]:
-    """Make a flow's file with Java's login entry, and load it."""
-
-    def write(topic: str = "none", service: str = "kafka", **options: str) -> FlowSettings:
-        given = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(keytabs["twinlog"])}
-        given |= {"principal": f"twinlog@{REALM}"} | options
-        entry = " ".join(f'{key}="{value}"' for key, value in given.items())
-        source, target = clusters
-        path = tmp_path / "mm2.properties"
-        path.write_text(
-            f"clusters = KA, KB\nKA.bootstrap.servers = {source.address('SASL_PLAINTEXT')}\n"
-            f"KB.bootstrap.servers = {target.address('SASL_PLAINTEXT')}\nKA->KB.enabled = true\n"
-            f"security.protocol = SASL_PLAINTEXT\nsasl.mechanism = GSSAPI\nsasl.kerberos.service.name = {service}\n"
-            f"sasl.jaas.config = {KRB5_LOGIN} {entry};\ntopics = {topic}\nreplication.factor = 1\n"
-            "offset.storage.replication.factor = 1\nheartbeats.replication.enabled = false\n"
-        )
-        return load(path).flows["KA->KB"]
-
-    return write
-
-
-def plain(cluster: Any) -> KafkaCluster:
-    """The same cluster without a login, by confluent-kafka."""
-    host, _, port = cluster.bootstrap_servers.rpartition(":")
-    settings = ConnectionSettings(cluster.name, ((host, int(port)),))
-    return KafkaCluster(ClusterSettings(cluster.name, cluster.bootstrap_servers, settings))
+def written(kerberos_file: Callable[..., Path]) -> Callable[..., FlowSettings]:
+    """Make a flow's file, and load it."""
+    return lambda *arguments, **options: load(kerberos_file(*arguments, **options)).flows["KA->KB"]
 
 
 def test_records_go_from_one_kerberos_cluster_to_another(
-    clusters: Any, written: Callable[..., FlowSettings], unique_topic: Callable[[str], str]
+    kerberos_clusters: Any, written: Callable[..., FlowSettings], unique_topic: Callable[[str], str]
 ) -> None:
     """Java's login entry with a keytab is all that a flow needs."""
-    source, target = clusters
+    source, target = kerberos_clusters
     topic = unique_topic("orders")
     create_topic(source, topic)
     produce(source, topic, RECORDS)
@@ -97,46 +55,11 @@ def test_records_go_from_one_kerberos_cluster_to_another(
     assert read(target, f"KA.{topic}") == RECORDS
 
 
-def test_our_requests_answer_as_confluent_kafka_does(
-    clusters: Any, written: Callable[..., FlowSettings], unique_topic: Callable[[str], str]
-) -> None:
-    """Topics, settings, offsets, groups and records of one cluster, asked with a ticket and without a login."""
-    source, _ = clusters
-    topic, group = unique_topic("asked"), unique_topic("group")
-    create_topic(source, topic, 2, **{"retention.ms": "-1"})
-    produce(source, topic, RECORDS)
-    commit_group(source, group, topic, 7)
-    by_ticket, by_client = KafkaCluster(written().source), plain(source)
-    at, other, none = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("none", 0)
-
-    def told(cluster: KafkaCluster) -> list[Any]:
-        return [
-            cluster.cluster_id(),
-            cluster.broker_count(),
-            cluster.topic_names(),
-            cluster.lists_every_group(),
-            [_facts(it) for it in cluster.describe_topics([topic, "none"]).found.values()],
-            sorted(cluster.describe_topics([topic, "none"]).refused),
-            dict(cluster.topic_configs([topic]).found),
-            dict(cluster.offsets([at, other]).found),
-            sorted(cluster.offsets([none]).refused),
-            dict(cluster.offsets_at([at], RECORDS[50].timestamp).found),
-            dict(cluster.describe_groups([group, "none"]).found),
-            dict(cluster.read_records({at: 190, other: 0}, 20)),
-        ]
-
-    assert told(by_client) == told(by_ticket)
-
-
-def _facts(described: Any) -> tuple[Any, ...]:
-    return described.name, described.topic_id, described.partitions, described.operations
-
-
-def test_our_requests_change_as_confluent_kafka_does(
-    clusters: Any, written: Callable[..., FlowSettings], unique_topic: Callable[[str], str]
+def test_few_records_are_written_by_requests(
+    kerberos_clusters: Any, written: Callable[..., FlowSettings], unique_topic: Callable[[str], str]
 ) -> None:
     """Settings, partitions, records and topics change; what is refused has the same code."""
-    _, target = clusters
+    _, target = kerberos_clusters
     topic = unique_topic("changed")
     create_topic(target, topic)
     cluster = KafkaCluster(written().target, written=True)
@@ -150,9 +73,52 @@ def test_our_requests_change_as_confluent_kafka_does(
     changed = cluster.alter_topic_configs({topic: {"retention.ms": "5000", "cleanup.policy": "nonsense"}})
     assert {(topic, "retention.ms"): None} == dict(changed.found)
     assert ["INVALID_CONFIG"] == [it.data["kafka_error"] for it in changed.refused.values()]
-    assert "5000" == plain(target).topic_configs([topic]).require()[topic]["retention.ms"].value
+    assert "5000" == cluster.topic_configs([topic]).require()[topic]["retention.ms"].value
     cluster.delete_topics([topic]).require()
     assert topic not in cluster.topic_names()
+
+
+class OverTls(Pair):
+    """A flow and its way home, between clusters that are reached by SASL_SSL; the test's own clients need no login."""
+
+    def take(self, file: Path) -> None:
+        """Work with the flows of this file, by the addresses for who logs in."""
+        text = file.read_text()
+        for cluster in (self.left, self.right):
+            text = text.replace(cluster.bootstrap_servers, cluster.address("SASL_SSL"))
+        file.write_text(text)
+        super().take(file)
+
+
+def test_over_home_and_a_drill(kerberos_clusters: Any, keytabs: dict[str, Path], tmp_path: Path) -> None:
+    """By GSSAPI within TLS: clones join the target's groups, clients move over and home, each record once."""
+    source, target = kerberos_clusters
+    lines = login(keytabs["twinlog"]) | over_tls(kerberos_clusters, tmp_path)
+    pair = OverTls(
+        tmp_path, source, target, **{name.replace(".", "__"): value for name, value in lines.items()}
+    )
+    write(source, pair.topic, range(60))
+    commit_group(source, pair.group, pair.topic, 5)
+    pair.cycle()
+    code, report = command("drill", "--config", str(pair.file))
+    assert (0, "passed") == (code, report["state"]), json.dumps(report, indent=1)
+    assert {(pair.group, "right", 5, 5)} == {
+        (it["group"], it["found"], it["upstream_offset"], it["read_upstream"]) for it in report["groups"]
+    }
+    pair.fail_over()
+    write(target, pair.copy, range(1000, 1020))
+    home = pair.home()
+    assert "following" == home.state.value, steps_of(home)
+    every = [*range(60), *range(1000, 1020)]
+    assert (every, every) == (numbers_in(source, pair.topic), numbers_in(target, pair.copy))
+
+
+def command(*words: str) -> tuple[int, dict[str, Any]]:
+    """Run one command line in this process; its exit code and JSON document."""
+    out = StringIO()
+    with redirect_stdout(out):
+        code = main([*words, "--output", "json"])
+    return code, json.loads(out.getvalue())
 
 
 def line(settings: FlowSettings) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_cluster import FakeCluster
 
-from twinlog.cluster.admin.groups import ConnectWorkers
+from twinlog.cluster.admin.group_members import ConnectWorkers
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError

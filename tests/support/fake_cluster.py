@@ -20,9 +20,9 @@ from fake_access import FakeAccess
 from fake_groups import FakeGroup, FakeGroups
 from fake_log import FakeLog
 
+from twinlog.cluster.admin.group_members import ConnectWorkers
 from twinlog.cluster.admin.groups import (
     CommittedOffset,
-    ConnectWorkers,
     GroupDescription,
     GroupListing,
     GroupPartition,

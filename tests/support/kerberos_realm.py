@@ -1,4 +1,7 @@
-"""A real Kerberos realm: MIT's KDC in a folder of its own, on a free port of 127.0.0.1, with principals and keytabs."""
+"""A real Kerberos realm: MIT's KDC in a folder of its own, on a free port of 127.0.0.1, with principals and keytabs.
+
+Two brokers in it, whose clients log in by GSSAPI, and files of a flow between them.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from twinlog.lab.kafka.broker import EmbeddedKafka, quick_start
 from twinlog.lab.kafka.jars import KAFKA_VERSION
@@ -18,7 +23,7 @@ from twinlog.lab.kafka.jars import KAFKA_VERSION
 REALM = "TWINLOG.TEST"
 KRB5_LOGIN = "com.sun.security.auth.module.Krb5LoginModule required"
 BROKER = "kafka/127.0.0.1"
-_LISTENER = "listener.name.sasl_plaintext"
+LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 def missing() -> str:
@@ -94,21 +99,99 @@ class Realm:
             kdc.wait()
 
 
-def broker(name: str, realm: Realm, keytab: Path, folder: Path, **settings: str) -> EmbeddedKafka:
-    """Return a broker whose SASL_PLAINTEXT listener takes GSSAPI only."""
+def broker(name: str, realm: Realm, keytab: Path, folder: Path) -> EmbeddedKafka:
+    """Return a broker whose listeners with SASL take GSSAPI only."""
     login = f'{KRB5_LOGIN} useKeyTab=true storeKey=true keyTab="{keytab}" principal="{BROKER}@{realm.name}";'
-    return EmbeddedKafka(
-        name,
-        folder,
-        listeners=("SASL_PLAINTEXT",),
-        settings={
-            f"{_LISTENER}.sasl.enabled.mechanisms": "GSSAPI",
-            f"{_LISTENER}.gssapi.sasl.jaas.config": login,
-            "sasl.kerberos.service.name": "kafka",
-            **settings,
-        },
-        jvm=(*quick_start(KAFKA_VERSION), f"-Djava.security.krb5.conf={realm.config}"),
-    )
+    settings = {"sasl.kerberos.service.name": "kafka"}
+    for listener in LISTENERS:
+        prefix = f"listener.name.{listener.lower()}"
+        settings |= {
+            f"{prefix}.sasl.enabled.mechanisms": "GSSAPI",
+            f"{prefix}.gssapi.sasl.jaas.config": login,
+        }
+    jvm = (*quick_start(KAFKA_VERSION), f"-Djava.security.krb5.conf={realm.config}")
+    return EmbeddedKafka(name, folder, listeners=LISTENERS, settings=settings, jvm=jvm)
+
+
+def login(keytab: Path | str, service: str = "kafka", **options: str) -> dict[str, str]:
+    """Return the lines of a client's login: Java's entry with a keytab, and `options` of it that differ."""
+    given = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(keytab)}
+    given |= {"principal": f"twinlog@{REALM}"} | options
+    entry = " ".join(f'{key}="{value}"' for key, value in given.items())
+    return {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": service,
+        "sasl.jaas.config": f"{KRB5_LOGIN} {entry};",
+    }
+
+
+def over_tls(clusters: tuple[EmbeddedKafka, EmbeddedKafka], folder: Path) -> dict[str, str]:
+    """Return the lines that let a client trust both clusters."""
+    authorities = folder / "authorities.pem"
+    authorities.write_text("".join(it.certificates.ca.read_text() for it in clusters))
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authorities),
+    }
+
+
+@pytest.fixture(scope="module")
+def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
+    """A realm that this process, and those it starts, are in; they have no ticket cache."""
+    if why := missing():
+        pytest.skip(why)
+    with Realm(tmp_path_factory.mktemp("realm")).running() as running, pytest.MonkeyPatch.context() as patch:
+        for name, value in running.variables.items():
+            patch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def keytabs(realm: Realm) -> dict[str, Path]:
+    """The brokers' keytab and that of `twinlog`."""
+    return {name: realm.keytab(name) for name in (BROKER, "twinlog")}
+
+
+@pytest.fixture(scope="module")
+def kerberos_clusters(
+    realm: Realm, keytabs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[EmbeddedKafka, EmbeddedKafka]]:
+    """KA and KB."""
+    folder = tmp_path_factory.mktemp("clusters")
+    with (
+        broker("KA", realm, keytabs[BROKER], folder / "KA") as source,
+        broker("KB", realm, keytabs[BROKER], folder / "KB") as target,
+    ):
+        yield source, target
+
+
+@pytest.fixture
+def kerberos_file(
+    kerberos_clusters: tuple[EmbeddedKafka, EmbeddedKafka], keytabs: dict[str, Path], tmp_path: Path
+) -> Callable[..., Path]:
+    """Write the file of a flow KA->KB with Java's login entry, as a function of topic, login and other lines."""
+
+    def write(topic: str = "none", lines: dict[str, str] | None = None, **options: str) -> Path:
+        source, target = kerberos_clusters
+        found = {
+            "clusters": "KA, KB",
+            "KA.bootstrap.servers": source.address("SASL_PLAINTEXT"),
+            "KB.bootstrap.servers": target.address("SASL_PLAINTEXT"),
+            "KA->KB.enabled": "true",
+            "security.protocol": "SASL_PLAINTEXT",
+            "topics": topic,
+            "replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "heartbeats.replication.enabled": "false",
+            **login(options.pop("keyTab", keytabs["twinlog"]), **options),
+            **(lines or {}),
+        }
+        path = tmp_path / "mm2.properties"
+        path.write_text("".join(f"{name} = {value}\n" for name, value in found.items()))
+        return path
+
+    return write
 
 
 def _program(name: str) -> str:

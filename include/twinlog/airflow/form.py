@@ -64,13 +64,17 @@ A_TIME = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 """The pattern of a time in a form: Airflow does not check formats."""
 
 
+_OF_AIRFLOW = "openlineage"
+"""The key with which a TriggerDagRunOperator says for OpenLineage who triggers."""
+
+
 def refuse_unknown_fields(context: Mapping[str, Any]) -> None:
     """Raise UsageError if the configuration of a run has a key that is no field of the Dag's form.
 
     Airflow passes it on unseen: `{"dryrun": true}` would be a real failover.
     """
     known = list(context["dag"].params)
-    unknown = [key for key in context["dag_run"].conf or () if key not in known]
+    unknown = [key for key in context["dag_run"].conf or () if key not in {*known, _OF_AIRFLOW}]
     if not unknown:
         return
     near = difflib.get_close_matches(unknown[0], known, 1)

@@ -175,10 +175,9 @@ def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int,
     write_crc(batch)
 
 
-def write_offsets(batch: memoryview, base_offset: int, last_offset_delta: int) -> None:
-    """Place a batch that `write_header` has headed at offsets of its own, with a checksum that fits."""
-    header = BatchHeader.read(batch)
-    HEADER.pack_into(batch, 0, *header._replace(base_offset=base_offset, last_offset_delta=last_offset_delta))
+def rewrite(batch: memoryview, **fields: int) -> None:
+    """Replace fields of a batch that `write_header` has headed, with a checksum that fits."""
+    HEADER.pack_into(batch, 0, *BatchHeader.read(batch)._replace(**fields))
     write_crc(batch)
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas
+from twinlog.cluster.admin.group_members import ConnectWorkers
 from twinlog.cluster.admin.groups import (
     CommittedOffset,
-    ConnectWorkers,
     GroupDescription,
     GroupListing,
     GroupPartition,
@@ -221,8 +221,8 @@ def open_clusters(flow: FlowSettings) -> Iterator[Clusters]:
     try:
         yield Clusters(source, target)
     finally:
-        source.brokers.close()
-        target.brokers.close()
+        source.close()
+        target.close()
 
 
 @contextmanager

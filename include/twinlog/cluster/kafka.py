@@ -1,26 +1,24 @@
-"""A real cluster over confluent-kafka: the methods of twinlog.cluster.api, each done by its own module."""
+"""A real cluster: the methods of twinlog.cluster.api, each done by its own module."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar
 
 from twinlog.cluster import offsets as log_offsets
 from twinlog.cluster import prints
 from twinlog.cluster import records as record_io
-from twinlog.cluster.admin import acls, configs, group_offsets, quotas, share_groups
+from twinlog.cluster.admin import acls, configs, group_members, group_offsets, quotas, share_groups
 from twinlog.cluster.admin import groups as group_admin
 from twinlog.cluster.admin import open_transactions as transactions
 from twinlog.cluster.admin import topics as topic_admin
-from twinlog.cluster.by_requests.admin import RequestAdmin
-from twinlog.cluster.by_requests.records import RequestWriter
 from twinlog.cluster.few_records import read_few
 from twinlog.cluster.permissions.needs import Need, Resource, Rights
 from twinlog.cluster.permissions.rights import find_rights
-from twinlog.cluster.session import Session, client_properties, describe_cluster
+from twinlog.cluster.request_writer import RequestWriter
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
-from twinlog.config.security.librdkafka import Role, connection_of
+from twinlog.config.security.librdkafka import connection_of
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.once import read_once
 from twinlog.protocol import leader_epochs as log_epochs
@@ -35,36 +33,21 @@ R = TypeVar("R")
 Method = Callable[Concatenate["KafkaCluster", P], R]
 
 
-def _by_client(ask: Callable[Concatenate[Session, P], R]) -> Method[P, R]:
-    """Make a method of a function that asks through the client library."""
+def _by(whose: Literal["admins", "brokers"], ask: Callable[Concatenate[Brokers, P], R]) -> Method[P, R]:
+    """Make a method of a function that sends requests over connections of the administrator, or of the relay."""
 
     def method(cluster: KafkaCluster, /, *args: P.args, **named: P.kwargs) -> R:
-        return ask(cluster.session, *args, **named)
-
-    return method
-
-
-def _by_requests(ask: Callable[Concatenate[Brokers, P], R]) -> Method[P, R]:
-    """Make a method of a function that sends requests over connections of our own."""
-
-    def method(cluster: KafkaCluster, /, *args: P.args, **named: P.kwargs) -> R:
-        with cluster.brokers.lent() as connected:
+        with getattr(cluster, whose).lent() as connected:
             return ask(connected, *args, **named)
 
     return method
-
-
-def by_kerberos(cluster: ClusterSettings, role: Role) -> ConnectionSettings | None:
-    """Return how a cluster is reached if its login is one that confluent-kafka's wheel cannot make."""
-    connection = connection_of(cluster, role)
-    return connection if connection.sasl is not None and connection.sasl.kerberos is not None else None
 
 
 class KafkaCluster:
     """One cluster, as `twinlog.cluster.api.Cluster` promises it; connects at the first question.
 
     Every method answers or raises within a minute: ClusterUnreachable, ClusterRefused.  With `written`, brokers that
-    are too old for a target are refused before anything is changed there.  `brokers` are connections of our own.
+    are too old for a target are refused before anything is changed there.  `brokers` are connections of the relay.
     """
 
     def __init__(self, settings: ClusterSettings, *, written: bool = False) -> None:
@@ -82,19 +65,25 @@ class KafkaCluster:
         return self._settings.connection
 
     @read_once
-    def session(self) -> Session:
-        """The client library's connection."""
+    def admins(self) -> KeptBrokers:
+        """Connections with the properties of an admin client; the relay's if these are the same."""
         if self._written:
             self._require_target()
-        if (connection := by_kerberos(self._settings, "admin")) is not None:
-            return Session(self.alias, {}, lambda _: RequestAdmin(connection))
-        return Session(self.alias, client_properties(self._settings, "admin"))
+        connection = connection_of(self._settings, "admin")
+        return self.brokers if connection == self.connection else KeptBrokers(connection)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.brokers.close()
+        if "admins" in vars(self):
+            self.admins.close()
 
     @read_once
     def _writer(self) -> record_io.RecordWriter | RequestWriter:
-        if (connection := by_kerberos(self._settings, "producer")) is not None:
-            return RequestWriter(self.session, connection)
-        return record_io.RecordWriter(self.session, client_properties(self._settings, "producer"))
+        connection = connection_of(self._settings, "producer")
+        if connection.sasl is not None and connection.sasl.kerberos is not None:
+            return RequestWriter(connection)  # confluent-kafka's wheel has no Kerberos
+        return record_io.RecordWriter(self._settings)
 
     @read_once
     def _state_reader(self) -> StateReader:
@@ -102,52 +91,54 @@ class KafkaCluster:
 
         return StateReader(self.brokers)
 
-    _require_target = _by_requests(lambda brokers: brokers.any_broker().require_target())
+    _require_target = _by("brokers", lambda brokers: brokers.any_broker().require_target())
 
-    cluster_id = _by_client(lambda session: describe_cluster(session).cluster_id)
-    broker_count = _by_client(lambda session: describe_cluster(session).brokers)
+    cluster_id = _by("admins", lambda admins: topic_admin.describe_cluster(admins).cluster_id)
+    broker_count = _by("admins", lambda admins: topic_admin.describe_cluster(admins).brokers)
 
-    topic_names = _by_client(topic_admin.topic_names)
-    describe_topics = _by_client(topic_admin.describe_topics)
-    create_topics = _by_client(topic_admin.create_topics)
-    create_partitions = _by_client(topic_admin.create_partitions)
-    delete_topics = _by_client(topic_admin.delete_topics)
-    delete_records = _by_client(topic_admin.delete_records)
-    log_dirs = _by_requests(topic_admin.log_dirs)
-    topic_configs = _by_client(configs.topic_configs)
-    alter_topic_configs = _by_client(configs.alter_topic_configs)
+    topic_names = _by("admins", topic_admin.topic_names)
+    describe_topics = _by("admins", topic_admin.describe_topics)
+    create_topics = _by("admins", topic_admin.create_topics)
+    create_partitions = _by("admins", topic_admin.create_partitions)
+    delete_topics = _by("admins", topic_admin.delete_topics)
+    delete_records = _by("admins", log_offsets.delete_records)
+    log_dirs = _by("brokers", topic_admin.log_dirs)
+    topic_configs = _by("admins", configs.topic_configs)
+    alter_topic_configs = _by("admins", configs.alter_topic_configs)
 
-    offsets = _by_client(log_offsets.offsets)
-    offsets_at = _by_client(log_offsets.offsets_at)
-    open_transactions = _by_requests(transactions.open_transactions)
+    offsets = _by("admins", log_offsets.offsets)
+    offsets_at = _by("admins", log_offsets.offsets_at)
+    open_transactions = _by("brokers", transactions.open_transactions)
 
-    groups = _by_requests(group_admin.list_groups)
-    lists_every_group = _by_client(group_admin.lists_every_group)
-    describe_groups = _by_client(group_admin.describe_groups)
-    committed_offsets = _by_requests(group_offsets.committed_offsets)
-    alter_offsets = _by_requests(group_offsets.alter_offsets)
-    share_starts = _by_requests(share_groups.share_starts)
-    alter_share_starts = _by_requests(share_groups.alter_share_starts)
-    delete_groups = _by_requests(group_offsets.delete_groups)
-    connect_workers = _by_requests(group_admin.connect_workers)
+    groups = _by("brokers", group_admin.list_groups)
+    lists_every_group = _by(
+        "admins", lambda admins: "DESCRIBE" in topic_admin.describe_cluster(admins).operations
+    )
+    describe_groups = _by("admins", group_members.describe_groups)
+    committed_offsets = _by("brokers", group_offsets.committed_offsets)
+    alter_offsets = _by("brokers", group_offsets.alter_offsets)
+    share_starts = _by("brokers", share_groups.share_starts)
+    alter_share_starts = _by("brokers", share_groups.alter_share_starts)
+    delete_groups = _by("brokers", group_offsets.delete_groups)
+    connect_workers = _by("brokers", group_members.connect_workers)
 
-    describe_acls = _by_requests(acls.describe_acls)
-    create_acls = _by_requests(acls.create_acls)
-    delete_acls = _by_requests(acls.delete_acls)
-    describe_quotas = _by_requests(quotas.describe_quotas)
-    alter_quotas = _by_requests(quotas.alter_quotas)
+    describe_acls = _by("brokers", acls.describe_acls)
+    create_acls = _by("brokers", acls.create_acls)
+    delete_acls = _by("brokers", acls.delete_acls)
+    describe_quotas = _by("brokers", quotas.describe_quotas)
+    alter_quotas = _by("brokers", quotas.alter_quotas)
 
-    epoch_ends = _by_requests(log_epochs.epoch_ends)
-    record_prints = _by_requests(prints.read_fingerprints)
+    epoch_ends = _by("brokers", log_epochs.epoch_ends)
+    record_prints = _by("brokers", prints.read_fingerprints)
 
     def rights(self, needs: Iterable[Need]) -> Mapping[tuple[str, Resource], Rights]:
-        with self.brokers.lent() as connected:
-            return find_rights(self.session, connected, needs)
+        with self.admins.lent() as admins, self.brokers.lent() as brokers:
+            return find_rights(admins, brokers, needs)
 
     def read_records(
         self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
-        topic_admin.describe_topics(self.session, {start.topic for start in starts}).require()
+        self.describe_topics({start.topic for start in starts}).require()
         with self.brokers.lent() as connected:
             return read_few(connected, starts, limit, read_committed=read_committed)
 
@@ -166,4 +157,5 @@ class KafkaCluster:
         return KafkaTurn(self.brokers, writer)
 
     def produce(self, topic: str, records: Sequence[InternalRecord]) -> None:
+        self.describe_topics([topic]).require()  # a client would wait for a missing topic, or create it
         self._writer.write(topic, records)

@@ -1,39 +1,39 @@
-"""Read offsets of many partitions at once (Kafka protocol, ListOffsets)."""
+"""Ask the leaders of many partitions at once: for offsets (Kafka protocol, ListOffsets), and to delete records."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import IsolationLevel
-from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
-
-from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session
+from twinlog.cluster.refusals import Asked, sorted_out
 from twinlog.cluster.values import Answers, PartitionOffsets
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
-from twinlog.protocol.errors import LEADER_MOVED
-
-ASKED_AT_ONCE = 1_000
-"""Partitions in one request: librdkafka compares each with every other (ten thousand took it half a second)."""
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
+from twinlog.protocol.errors import LEADER_MOVED, Code
+from twinlog.protocol.socket.connection import Connection
 
 SETTLE_SECONDS = 10.0
 SETTLE_POLL_SECONDS = 0.2
+_DELETION_MS = 25_000
+"""How long a leader may wait for its followers."""
 
 
 def offsets(
-    session: Session, partitions: Iterable[TopicPartition]
+    brokers: Brokers, partitions: Iterable[TopicPartition]
 ) -> Answers[TopicPartition, PartitionOffsets]:
     """Return log start, stable end and end.
 
     The end is asked last. So log start <= stable end <= end holds, even if records are written meanwhile.
     """
     wanted = list(dict.fromkeys(partitions))
-    starts = _ask(session, wanted, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-    stable = _ask(session, wanted, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-    ends = _ask(session, wanted, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+    starts = _ask(brokers, wanted, EARLIEST)
+    stable = _ask(brokers, wanted, LATEST, read_committed=True)
+    ends = _ask(brokers, wanted, LATEST)
     refused = {**ends.refused, **stable.refused, **starts.refused}
     return Answers(
         {
@@ -46,25 +46,24 @@ def offsets(
 
 
 def offsets_at(
-    session: Session, partitions: Iterable[TopicPartition], timestamp: int
+    brokers: Brokers, partitions: Iterable[TopicPartition], timestamp: int
 ) -> Answers[TopicPartition, int | None]:
     """Return the first offset whose record is at `timestamp` (ms) or later, None if there is none."""
-    spec = OffsetSpec.for_timestamp(timestamp)
-    answers = _ask(session, list(dict.fromkeys(partitions)), spec, IsolationLevel.READ_UNCOMMITTED)
+    answers = _ask(brokers, list(dict.fromkeys(partitions)), timestamp)
     return Answers(
         {it: offset if offset >= 0 else None for it, offset in answers.found.items()}, answers.refused
     )
 
 
 def _ask(
-    session: Session, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+    brokers: Brokers, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool = False
 ) -> Answers[TopicPartition, int]:
     """Ask, and ask again for partitions whose leader is changing, as right after a topic's creation."""
     found: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, TwinlogError] = {}
     deadline = time.monotonic() + SETTLE_SECONDS
     while partitions:
-        answers = _ask_once(session, partitions, spec, isolation)
+        answers = _list_offsets(brokers, partitions, timestamp, read_committed=read_committed)
         found |= answers.found
         refused = {it: error for it, error in refused.items() if it not in found} | dict(answers.refused)
         partitions = [
@@ -77,33 +76,83 @@ def _ask(
     return Answers(found, refused)
 
 
-def _ask_once(
-    session: Session, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+def _list_offsets(
+    brokers: Brokers, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool
 ) -> Answers[TopicPartition, int]:
-    def send(admin: AdminClient) -> dict[TopicPartition, Any]:
-        futures: dict[TopicPartition, Any] = {}
-        for first in range(0, len(partitions), ASKED_AT_ONCE):
-            asked = {
-                ClientPartition(*partition): spec for partition in partitions[first : first + ASKED_AT_ONCE]
-            }
-            futures |= by_partition(
-                admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_SECONDS)
-            )
-        return futures
+    request = kafka_python.LIST_OFFSETS.request.ListOffsetsTopic
+    part = request.ListOffsetsPartition
 
-    answers = session.answers(send, lambda it: _asked(session, it))
-    return Answers({it: info.offset for it, info in answers.found.items()}, answers.refused)
+    def ask(leader: Connection, places: list[TopicPartition]) -> Any:
+        by_topic = grouped(
+            (it.topic, part(partition_index=it.partition, current_leader_epoch=-1, timestamp=timestamp))
+            for it in places
+        )
+        return leader.call(
+            kafka_python.LIST_OFFSETS,
+            replica_id=-1,
+            isolation_level=int(read_committed),
+            topics=[request(name=name, partitions=its) for name, its in by_topic.items()],
+        )
 
-
-def by_partition(futures: Mapping[ClientPartition, Any]) -> dict[TopicPartition, Any]:
-    """Key the client library's answers by our partitions."""
-    return {TopicPartition(it.topic, it.partition): value for it, value in futures.items()}
-
-
-def _asked(session: Session, it: TopicPartition) -> Asked:
-    return Asked(
-        session.alias,
-        "list offsets of",
-        f"topic {it.topic} partition {it.partition}",
-        f"DESCRIBE on topic {it.topic}",
+    return sorted_out(
+        partitions,
+        lambda: _of_leaders(brokers, partitions, ask),
+        lambda it: int(it.offset),
+        lambda it: Asked(
+            brokers.settings.alias,
+            "list offsets of",
+            f"topic {it.topic} partition {it.partition}",
+            f"DESCRIBE on topic {it.topic}",
+        ),
     )
+
+
+def delete_records(brokers: Brokers, at: TopicPartition, before: int) -> None:
+    """Delete the records of a partition before an offset.
+
+    Raises the cluster's refusal.
+    """
+    request = kafka_python.DELETE_RECORDS.request.DeleteRecordsTopic
+    part = request.DeleteRecordsPartition(partition_index=at.partition, offset=before)
+
+    def ask(leader: Connection, _: list[TopicPartition]) -> Any:
+        topic = request(name=at.topic, partitions=[part])
+        return leader.call(kafka_python.DELETE_RECORDS, topics=[topic], timeout_ms=_DELETION_MS)
+
+    asked = Asked.about(brokers.settings.alias, "delete records of", f"topic {at.topic}", "DELETE")
+    sorted_out([at], lambda: _of_leaders(brokers, [at], ask), lambda _: None, lambda _: asked).require()
+
+
+def _of_leaders(
+    brokers: Brokers,
+    partitions: Iterable[TopicPartition],
+    ask: Callable[[Connection, list[TopicPartition]], Any],
+) -> Iterator[tuple[TopicPartition, Any]]:
+    """Ask the leader of each partition; yield the answers, or the code of one that has no leader or whose is gone."""
+    wanted = list(partitions)
+    unknown = {it.topic for it in wanted if brokers.known_leader(*it) < 0}
+    topics = brokers.metadata(unknown) if unknown else {}
+    led: list[tuple[int, TopicPartition]] = []
+    for it in wanted:
+        leader = brokers.known_leader(*it)
+        if leader >= 0:
+            led.append((leader, it))
+            continue
+        topic = topics[it.topic]
+        known = it.partition in topic.leaders
+        none = Code.LEADER_NOT_AVAILABLE if known else Code.UNKNOWN_TOPIC_OR_PARTITION
+        yield it, SimpleNamespace(error_code=topic.error or none)
+    for node, its in grouped(led).items():
+        try:
+            answer = ask(brokers.node(node, "coordinate"), its)
+        except ClusterUnreachable:  # only this broker; the metadata is asked again for another leader
+            for it in its:
+                brokers.forget_leader(*it)
+                yield it, SimpleNamespace(error_code=Code.LEADER_NOT_AVAILABLE)
+            continue
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                at = TopicPartition(topic.name, partition.partition_index)
+                if partition.error_code:
+                    brokers.forget_leader(*at)
+                yield at, partition

@@ -5,17 +5,20 @@ The copy itself does not use this module (twinlog.lane does the copy).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from twinlog.cluster.admin import topics
-from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, refusal
+from twinlog.cluster.refusals import Asked, refusal
 from twinlog.cluster.values import InternalRecord
+from twinlog.config.security.connection import ClusterSettings
+from twinlog.config.security.librdkafka import Role, connection_of, librdkafka, security
 from twinlog.protocol.errors import unreachable
+from twinlog.protocol.socket import login
 
-Properties = Mapping[str, Any]
+REQUEST_SECONDS = 25.0
 
 BATCH_BYTES = 512 * 1024
 """Bytes of records in one batch before compression: half of what brokers accept by default."""
@@ -32,9 +35,8 @@ class RecordWriter:
     A new producer for each heartbeat, one a second, would cost more than the copy of an idle flow.
     """
 
-    def __init__(self, session: Session, properties: Properties) -> None:
-        self._session = session
-        self._properties = properties
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self._cluster = cluster
         self._producer: Producer | None = None
 
     def write(self, topic: str, records: Sequence[InternalRecord]) -> None:
@@ -42,21 +44,20 @@ class RecordWriter:
 
         Raises the first refusal, or ClusterUnreachable.
         """
-        # The client library would wait for a missing topic, or create it if brokers allow that.
-        topics.describe_topics(self._session, [topic]).require()
+        alias = self._cluster.alias
         producer, self._producer = self._producer, None
         if producer is None:
-            producer = Producer(_producer_properties(self._properties))
+            producer = Producer(_producer_properties(self._cluster))
             # With metadata the producer gets its id at once; otherwise it looks again only after 0.5 s.
             try:
                 producer.list_topics(topic, timeout=REQUEST_SECONDS)
             except KafkaException as failure:
-                raise refusal(failure.args[0], _asked(self._session, "write to", topic, "WRITE")) from failure
-        _write(self._session, producer, topic, records)
+                raise refusal(failure.args[0], _asked(alias, topic)) from failure
+        _write(alias, producer, topic, records)
         self._producer = producer
 
 
-def _write(session: Session, producer: Producer, topic: str, records: Sequence[InternalRecord]) -> None:
+def _write(alias: str, producer: Producer, topic: str, records: Sequence[InternalRecord]) -> None:
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -76,9 +77,9 @@ def _write(session: Session, producer: Producer, topic: str, records: Sequence[I
         failures.append(_reason(error))
     if failures:
         told = next((failure for failure in failures if failure.code() not in _NO_REASON), failures[0])
-        raise refusal(told, _asked(session, "write to", topic, "WRITE"))
+        raise refusal(told, _asked(alias, topic))
     if unsent:
-        raise unreachable(session.alias, f"{unsent} records to topic {topic} were not acknowledged")
+        raise unreachable(alias, f"{unsent} records to topic {topic} were not acknowledged")
 
 
 def _reason(error: KafkaException | SystemError) -> KafkaError:
@@ -106,9 +107,9 @@ def _enqueue(producer: Producer, topic: str, record: InternalRecord, delivered: 
             return
 
 
-def _producer_properties(properties: Properties) -> dict[str, Any]:
+def _producer_properties(cluster: ClusterSettings) -> dict[str, Any]:
     return {
-        **properties,
+        **client_properties(cluster, "producer"),
         "acks": "all",
         "enable.idempotence": True,
         "compression.type": "zstd",
@@ -119,5 +120,17 @@ def _producer_properties(properties: Properties) -> dict[str, Any]:
     }
 
 
-def _asked(session: Session, deed: str, topic: str, operation: str) -> Asked:
-    return Asked.about(session.alias, deed, f"topic {topic}", operation)
+def _asked(alias: str, topic: str) -> Asked:
+    return Asked.about(alias, "write to", f"topic {topic}", "WRITE")
+
+
+def client_properties(cluster: ClusterSettings, role: Role) -> dict[str, Any]:
+    """Build the properties that a confluent-kafka client of this role starts from.
+
+    Settings made by hand may have a connection and no Java properties: then the connection is used alone.
+    """
+    java, connection = getattr(cluster, role), connection_of(cluster, role)
+    result: dict[str, Any] = dict(librdkafka(cluster, role, connection) if java else security(connection))
+    if (sasl := connection.sasl) is not None and sasl.by_callback:
+        result["oauth_cb"] = functools.partial(login.for_client, sasl)
+    return result

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.drill.first import First
 from twinlog.drill.judge import judge
 from twinlog.drill.places import View
-from twinlog.drill.reading import READ_SECONDS, First
+from twinlog.drill.reading import READ_SECONDS
 from twinlog.drill.report import DrilledPosition, Found
 from twinlog.groups.report import GroupPartitionRow
 from twinlog.groups.same_record import alike, record_at

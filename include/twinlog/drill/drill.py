@@ -17,8 +17,9 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.drill import clones
 from twinlog.drill.compare import Comparison, Firsts
+from twinlog.drill.first import SESSION_SECONDS, First
 from twinlog.drill.places import View, view
-from twinlog.drill.reading import SESSION_SECONDS, First, Reader, reader
+from twinlog.drill.reading import Reader, reader
 from twinlog.drill.report import DrilledPosition, DrillReport, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.facts.observe import observe

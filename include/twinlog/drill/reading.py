@@ -7,38 +7,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from twinlog.cluster.few_records import FETCH_BYTES
-from twinlog.cluster.session import Asked, client_properties, refusal
+from twinlog.cluster.records import client_properties
+from twinlog.cluster.refusals import Asked, refusal
 from twinlog.config.security.connection import ClusterSettings
-from twinlog.errors import ClusterRefused
+from twinlog.config.security.librdkafka import connection_of
+from twinlog.drill import joining
+from twinlog.drill.first import SESSION_SECONDS, First
 from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.protocol.brokers import Brokers
 
 READ_SECONDS = 30.0
 """The longest that one clone waits for its first records."""
 
-SESSION_SECONDS = 10
-"""How long the brokers hold a consumer whose process has died for a member of its group."""
-
 _POLL_SECONDS = 0.1
 _SAID_OF_A_PARTITION = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """Tell what a consumer met first in a partition: a record, or the end of the log (None), after so many seconds.
-
-    `error` says that the group's position could not be read from.
-    """
-
-    record: ReadRecord | None
-    seconds: float
-    error: str = ""
 
 
 Reader = Callable[[str, Collection[TopicPartition]], Mapping[TopicPartition, First]]
@@ -47,7 +35,15 @@ Reader = Callable[[str, Collection[TopicPartition]], Mapping[TopicPartition, Fir
 
 def reader(cluster: ClusterSettings) -> Reader:
     """Return a reader that joins groups of a cluster, with the login of the flow."""
-    return lambda group, places: first_records(cluster, group, places)
+    connection = connection_of(cluster, "consumer")
+    if connection.sasl is None or connection.sasl.kerberos is None:
+        return lambda group, places: first_records(cluster, group, places)
+
+    def by_requests(group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, First]:
+        with Brokers(connection) as brokers:
+            return joining.first_records(brokers, group, places)
+
+    return by_requests
 
 
 def first_records(
@@ -60,7 +56,7 @@ def first_records(
     asked = Asked(cluster.alias, "read with", f"group {group}", f"READ on group {group} and on its topics")
     found: dict[TopicPartition, First] = {}
     began = time.monotonic()
-    consumer = _consumer(cluster, group)
+    consumer = Consumer(_properties(cluster, group))
     try:
         consumer.subscribe(sorted({place.topic for place in places}))
         while len(found) < len(places) and time.monotonic() < began + READ_SECONDS:
@@ -74,19 +70,6 @@ def first_records(
     finally:
         consumer.close()
     return found
-
-
-def _consumer(cluster: ClusterSettings, group: str) -> Consumer:
-    try:
-        return Consumer(_properties(cluster, group))
-    except KafkaException as failure:
-        if "GSSAPI" not in failure.args[0].str():
-            raise
-        raise ClusterRefused(
-            f"a drill on {cluster.alias} reads with confluent-kafka, which was built without Kerberos (GSSAPI)",
-            hint="docs/security.md says how to build it",
-            code="sasl",
-        ) from None
 
 
 def _of_a_partition(message: Message, asked: Asked) -> Iterator[TopicPartition]:

@@ -72,6 +72,7 @@ class Brokers:
         self.settings = settings
         self._addresses: dict[int, tuple[str, int]] = {}
         self._cluster_id = ""
+        self._controller = -1
         self._leaders: dict[TopicPartition, int] = {}
         self._open: dict[tuple[int, str], Connection] = {}
         self._bootstrap: Connection | None = None
@@ -137,6 +138,7 @@ class Brokers:
         answer = self.ask_any(kafka_python.METADATA, topics=wanted, allow_auto_topic_creation=False)
         self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
         self._cluster_id = self._cluster_id or answer.cluster_id or ""
+        self._controller = answer.controller_id
         result = {}
         for topic in answer.topics:
             leaders = {item.partition_index: item.leader_id for item in topic.partitions}
@@ -144,7 +146,7 @@ class Brokers:
                 topic.name,
                 topic.error_code,
                 leaders,
-                _printed(topic.topic_id),
+                printed(topic.topic_id),
                 answer.cluster_id or "",
                 {item.partition_index: item.leader_epoch for item in topic.partitions},
             )
@@ -345,6 +347,27 @@ class Brokers:
             self.drop(connection)
             return self.any_broker().call(api, **fields)
 
+    def ask_controller(self, api: kafka_python.Api, results: str, **fields: Any) -> list[Any]:
+        """Send a change once, and return the `results` of its answer.
+
+        Any broker passes it on (KRaft), or says that it is not the controller; then that one is asked, for nothing was
+        done.  Raises ClusterUnreachable if the answer is lost: the change may have been made.
+        """
+        asked = self.any_broker()
+
+        def change() -> list[Any] | None:
+            nonlocal asked
+            asked.keep_login()
+            answered: list[Any] = getattr(asked.call(api, **fields), results)
+            if not any(it.error_code == Code.NOT_CONTROLLER for it in answered):
+                return answered
+            self.metadata([])
+            with suppress(ClusterUnreachable, KeyError):  # it is gone, and another one will be elected
+                asked = self.node(self._controller, "coordinate")
+            return None
+
+        return self._until(change, "no controller takes changes")
+
     def _first_answering(self) -> Connection:
         failures = []
         known = dict.fromkeys((*self.settings.bootstrap, *self._addresses.values()))
@@ -411,7 +434,8 @@ class KeptBrokers:
                 self._resting.pop()[0].close()
 
 
-def _printed(topic_id: UUID | None) -> str:
+def printed(topic_id: UUID | None) -> str:
+    """Spell a topic id as Kafka does: URL-safe base64 (common.Uuid); "" for none."""
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id and topic_id.int else ""
 
 

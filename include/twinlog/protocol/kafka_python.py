@@ -10,7 +10,7 @@ too old to write to.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -93,6 +93,11 @@ DESCRIBE_CONFIGS = Api(admin.DescribeConfigsRequest, admin.DescribeConfigsRespon
 ALTER_CONFIGS = Api(admin.IncrementalAlterConfigsRequest, admin.IncrementalAlterConfigsResponse, 1)
 LIST_GROUPS = Api(admin.ListGroupsRequest, admin.ListGroupsResponse, 5)
 OFFSET_FETCH = Api(consumer.OffsetFetchRequest, consumer.OffsetFetchResponse, 8)
+JOIN_GROUP = Api(consumer.JoinGroupRequest, consumer.JoinGroupResponse, 3)
+"""The last version in which one request joins."""
+
+SYNC_GROUP = Api(consumer.SyncGroupRequest, consumer.SyncGroupResponse, 2)
+LEAVE_GROUP = Api(consumer.LeaveGroupRequest, consumer.LeaveGroupResponse, 2)
 OFFSET_COMMIT = Api(consumer.OffsetCommitRequest, consumer.OffsetCommitResponse, 8)
 DESCRIBE_GROUPS = Api(admin.DescribeGroupsRequest, admin.DescribeGroupsResponse, 5)
 DESCRIBE_CONSUMER_GROUPS = Api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0)
@@ -128,6 +133,18 @@ def assigned(block: bytes) -> list[tuple[str, int]]:
     """Decode what a member of a classic consumer group was given, as topics and partitions; empty means nothing."""
     found = consumer.ConsumerProtocolAssignment.decode(block).assigned_partitions if block else []
     return [(it.topic, partition) for it in found for partition in it.partitions]
+
+
+def assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
+    """Encode what a member of a classic consumer group is given: partitions by topic."""
+    topic = consumer.ConsumerProtocolAssignment.TopicPartition
+    its = [topic(topic=name, partitions=list(numbers)) for name, numbers in partitions.items()]
+    return bytes(consumer.ConsumerProtocolAssignment(version=0, assigned_partitions=its).encode())
+
+
+def subscription(topics: Sequence[str]) -> bytes:
+    """Encode what a member of a classic consumer group wants to read."""
+    return bytes(consumer.ConsumerProtocolSubscription(version=0, topics=list(topics)).encode())
 
 
 def encode(api: Api, version: int, correlation: int, client_id: str, fields: Mapping[str, Any]) -> bytes:

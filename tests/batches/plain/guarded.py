@@ -12,7 +12,7 @@ import mmap
 import random
 import sys
 
-from twinlog.batches.header import HEADER_BYTES, LOG_OVERHEAD, write_crc, write_offsets
+from twinlog.batches.header import HEADER_BYTES, LOG_OVERHEAD, rewrite, write_crc
 from twinlog.batches.plain import call
 from twinlog.batches.plain.library import LIBRARY
 from twinlog.batches.record import Record, build_batch, record_rest
@@ -53,7 +53,7 @@ def batches(chance: random.Random) -> list[bytearray]:
             for n in range(count)
         ]
         batch = bytearray(build_batch(records, 0))
-        write_offsets(memoryview(batch), offset, count - 1)
+        rewrite(memoryview(batch), base_offset=offset, last_offset_delta=count - 1)
         made.append(batch)
         offset += count
     return made

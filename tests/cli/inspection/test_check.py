@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
+from lab import create_topic
 from twinlog.cli.main import main
-from twinlog.cluster.admin.topics import create_topics
-from twinlog.cluster.session import Session
-from twinlog.cluster.values import NewTopic
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
 pytestmark = pytest.mark.integration
@@ -29,10 +27,7 @@ def guarded() -> Iterator[EmbeddedKafka]:
 @pytest.fixture
 def orders(cluster_a: EmbeddedKafka, unique_topic: Callable[[str], str]) -> str:
     name = unique_topic("orders")
-    create_topics(
-        Session("A", {"bootstrap.servers": cluster_a.bootstrap_servers}), [NewTopic(name, 1, 1)]
-    ).require()
-    return name
+    return create_topic(cluster_a, name)
 
 
 def _check(

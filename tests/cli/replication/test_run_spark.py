@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from twinlog.cluster.admin.topics import create_topics
-from twinlog.cluster.session import Session
-from twinlog.cluster.values import NewTopic
+from lab import create_topic
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -60,8 +58,7 @@ def _values(cluster: EmbeddedKafka, topic: str, count: int) -> list[list[int]]:
 
 def _flow_of(topic: str, source: EmbeddedKafka, target: EmbeddedKafka, folder: Path) -> Path:
     """Make a topic of two partitions, and the file of a flow of it."""
-    session = Session("A", {"bootstrap.servers": source.bootstrap_servers})
-    create_topics(session, [NewTopic(topic, 2, 1)]).require()
+    create_topic(source, topic, 2)
     file = folder / "mm2.properties"
     file.write_text(
         f"clusters = A, B\nA.bootstrap.servers = {source.bootstrap_servers}\n"

@@ -9,7 +9,7 @@ import pytest
 from lab import assert_soon
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.cluster.kafka import KafkaCluster
-from twinlog.cluster.session import rounds
+from twinlog.cluster.portions import rounds
 from twinlog.cluster.values import ConfigSource, NewTopic
 from twinlog.config.security.connection import (
     ClusterSettings,

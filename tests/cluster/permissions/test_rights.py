@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from twinlog.cluster.admin.topics import create_topics, describe_topics, topic_names
+from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.permissions.needs import Finding, Kind, Names, Need, Resource, acl_lines, judge, needs
 from twinlog.cluster.permissions.rights import find_rights
-from twinlog.cluster.session import Session
 from twinlog.cluster.values import NewTopic
 from twinlog.config.file.providers import Secret
 from twinlog.config.flow.metadata import MetadataSettings
@@ -35,8 +34,8 @@ def guarded() -> Iterator[EmbeddedKafka]:
     """A cluster where nothing is allowed that no ACL allows; A and B of the flow are both this one."""
     settings = {"allow.everyone.if.no.acl.found": "false"}
     with EmbeddedKafka("G", listeners=["SASL_PLAINTEXT"], users=USERS, settings=settings) as cluster:
-        administrator = Session("G", {"bootstrap.servers": cluster.bootstrap_servers})
-        create_topics(administrator, [NewTopic("orders", 2, 1), NewTopic("A.orders", 2, 1)]).require()
+        topics = [NewTopic("orders", 2, 1), NewTopic("A.orders", 2, 1)]
+        _administrator(cluster).create_topics(topics).require()
         yield cluster
 
 
@@ -53,19 +52,9 @@ def _settings(cluster: EmbeddedKafka, user: str, alias: str) -> ClusterSettings:
     return ClusterSettings(alias, address, connection)
 
 
-def _session(settings: ClusterSettings) -> Session:
-    assert settings.connection.sasl is not None
-    user = settings.connection.sasl.username
-    return Session(
-        settings.alias,
-        {
-            "bootstrap.servers": settings.bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": user,
-            "sasl.password": USERS[user],
-        },
-    )
+def _administrator(cluster: EmbeddedKafka) -> KafkaCluster:
+    host, port = cluster.bootstrap_servers.split(":")
+    return KafkaCluster(ClusterSettings("G", "", ConnectionSettings("G", ((host, int(port)),))))
 
 
 def _wanted(flow: FlowSettings) -> tuple[Need, ...]:
@@ -78,7 +67,7 @@ def _findings(flow: FlowSettings) -> tuple[Finding, ...]:
     rights = {}
     for settings in (flow.source, flow.target):
         with Brokers(settings.connection) as brokers:
-            rights |= find_rights(_session(settings), brokers, wanted)
+            rights |= find_rights(brokers, brokers, wanted)
     return judge(wanted, rights)
 
 
@@ -121,13 +110,11 @@ def test_the_lines_grant_exactly_what_is_missing(guarded: EmbeddedKafka) -> None
 
 def test_asking_leaves_nothing_behind(guarded: EmbeddedKafka) -> None:
     """No topic appears, no partition is added."""
-    administrator = Session("G", {"bootstrap.servers": guarded.bootstrap_servers})
+    administrator = _administrator(guarded)
     _findings(_flow(guarded, "granted"))
     _findings(_flow(guarded, "nobody"))
-    names = [name for name in topic_names(administrator) if not name.startswith("__")]
-    counts = {
-        name: len(it.partitions) for name, it in describe_topics(administrator, names).require().items()
-    }
+    names = [name for name in administrator.topic_names() if not name.startswith("__")]
+    counts = {name: len(it.partitions) for name, it in administrator.describe_topics(names).require().items()}
     assert counts == {"orders": 2, "A.orders": 2}
 
 

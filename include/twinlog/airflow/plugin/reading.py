@@ -191,7 +191,7 @@ class FlowReader:
 
     def _failed(self, error: str, hint: str) -> None:
         for cluster in self._clusters:
-            cluster.brokers.close()
+            cluster.close()
         self._clusters = ()
         blank = SeenFlow(self._seen.dag_id, self.flow)
         self._seen = replace(blank, at=time.time(), error=error, hint=hint, reports=kept_reports(self.flow))

@@ -15,7 +15,7 @@ import numpy as np
 from twinlog.batches import varint
 from twinlog.batches.codec import NONE
 from twinlog.batches.columns import Columns
-from twinlog.batches.header import HEADER_BYTES, BatchHeader, write_header, write_offsets
+from twinlog.batches.header import HEADER_BYTES, BatchHeader, rewrite, write_header
 from twinlog.batches.record import Record, read_records
 from twinlog.batches.transform.fields import Fields, with_rests
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
@@ -191,5 +191,5 @@ def _placed(records: list[Record], base: int, last_delta: int) -> memoryview:
     batch = memoryview(bytearray(b"".join(parts)))
     latest = max(record.timestamp for record in records)
     write_header(batch, NONE, len(records), earliest, latest)
-    write_offsets(batch, base, last_delta)
+    rewrite(batch, base_offset=base, last_offset_delta=last_delta)
     return batch

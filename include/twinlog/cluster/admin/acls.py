@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.session import Asked, refused_by
+from twinlog.cluster.refusals import Asked, refused_by
 from twinlog.cluster.values import Answers
 from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python
@@ -48,6 +48,12 @@ OPERATIONS = {
 }
 PERMISSIONS = {2: "DENY", 3: "ALLOW"}
 """org.apache.kafka.common.resource.ResourceType and PatternType, .acl.AclOperation and AclPermissionType."""
+
+
+def operations(codes: Iterable[int] | None) -> frozenset[str]:
+    """Return what a user may do, by the numbers that a broker lists; nothing if it lists none."""
+    return frozenset(OPERATIONS[code] for code in codes or () if code in OPERATIONS)
+
 
 _UNKNOWN = re.compile(r"UNKNOWN\((\d+)\)")
 

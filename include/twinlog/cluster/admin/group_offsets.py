@@ -17,7 +17,7 @@ from twinlog.cluster.admin.groups import (
     GroupPartition,
     OffsetChange,
 )
-from twinlog.cluster.session import requests
+from twinlog.cluster.portions import requests
 from twinlog.cluster.values import Answers
 from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
 from twinlog.grouped import grouped

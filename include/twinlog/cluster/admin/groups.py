@@ -1,28 +1,15 @@
-"""List and describe consumer groups, and the groups of Kafka Connect's workers, as plain frozen values.
-
-Groups are listed over our own connections: confluent-kafka leaves out groups of protocols it does not know.
-"""
+"""List groups of every type, as plain frozen values: confluent-kafka leaves out those of protocols it does not know."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType
-from confluent_kafka.admin import ConsumerGroupDescription
-
-from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
-from twinlog.cluster.values import Answers
-from twinlog.errors import ClusterRefused, TransientError
-from twinlog.formats.mm2.connect_offset import parse_assignment
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
-from twinlog.protocol.retry import until
+from twinlog.protocol.errors import error_for
 
 
 class GroupType(StrEnum):
@@ -166,7 +153,7 @@ def list_groups(brokers: Brokers) -> tuple[GroupListing, ...]:
         for group in answer.groups:
             kind = _type(getattr(group, "group_type", None), group.protocol_type)
             found[group.group_id] = GroupListing(
-                group.group_id, kind, _state(getattr(group, "group_state", None))
+                group.group_id, kind, state_of(getattr(group, "group_state", None))
             )
     return tuple(found[name] for name in sorted(found))
 
@@ -178,114 +165,8 @@ def _type(group_type: str | None, protocol: str) -> GroupType:
     return GroupType(kind) if kind in set(GroupType) else GroupType.OTHER
 
 
-def _state(name: str | None) -> GroupState:
+def state_of(name: str | None) -> GroupState:
+    """Return the state that a broker names."""
     if name in _REBALANCING:
         return GroupState.REBALANCING
     return _STATES.get(name or "", GroupState.UNKNOWN)
-
-
-def lists_every_group(session: Session) -> bool:
-    """Say whether the brokers list every group to this user: they do if it may DESCRIBE the cluster (KafkaApis)."""
-    return "DESCRIBE" in describe_cluster(session, operations=True).operations
-
-
-def describe_groups(session: Session, names: Iterable[str]) -> Answers[str, GroupDescription]:
-    """Describe classic and consumer groups with their members; one that does not exist is `dead`."""
-    wanted = list(dict.fromkeys(names))
-    if not wanted:
-        return Answers({})
-    answers = session.answers(
-        lambda admin: admin.describe_consumer_groups(wanted, request_timeout=REQUEST_SECONDS),
-        lambda name: Asked.about(session.alias, "describe", f"group {name}", "DESCRIBE"),
-    )
-    missing = {
-        name
-        for name, error in answers.refused.items()
-        if error.data.get("kafka_code") == Code.GROUP_ID_NOT_FOUND
-    }
-    absent = {name: GroupDescription(name, GroupType.CLASSIC, GroupState.DEAD) for name in missing}
-    return Answers(
-        {name: _description(it) for name, it in answers.found.items()} | absent,
-        {name: error for name, error in answers.refused.items() if name not in missing},
-    )
-
-
-_DESCRIBED_STATES = {
-    ConsumerGroupState.EMPTY: GroupState.EMPTY,
-    ConsumerGroupState.DEAD: GroupState.DEAD,
-    ConsumerGroupState.STABLE: GroupState.STABLE,
-    ConsumerGroupState.UNKNOWN: GroupState.UNKNOWN,
-}
-
-
-def _description(it: ConsumerGroupDescription) -> GroupDescription:
-    return GroupDescription(
-        it.group_id,
-        GroupType.CONSUMER if it.type is ConsumerGroupType.CONSUMER else GroupType.CLASSIC,
-        _DESCRIBED_STATES.get(it.state, GroupState.REBALANCING),
-        tuple(member.member_id for member in it.members),
-        frozenset(
-            TopicPartition(at.topic, at.partition)
-            for member in it.members
-            for at in member.assignment.topic_partitions
-        ),
-    )
-
-
-WORKERS_SECONDS = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectWorkers:
-    """`members` workers are in the group; `tasks` counts the tasks of each connector they know of."""
-
-    members: int = 0
-    tasks: Mapping[str, int] = field(default_factory=dict)
-
-
-def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
-    """Read what a worker group runs; no members if it does not exist, or if all its workers have stopped.
-
-    Raises ClusterRefused if the group may not be described, FormatError for a group that is not Connect's.
-    """
-    alias = brokers.settings.alias
-    code, described = _described_group(brokers, group)
-    if code == Code.GROUP_ID_NOT_FOUND:
-        return ConnectWorkers()
-    if code in AUTHORIZATION:
-        raise ClusterRefused(
-            f"{alias} does not allow this user to describe group {group}, so nobody can say whether its workers run",
-            hint=f"grant DESCRIBE on group {group}",
-            code="unauthorised",
-            cluster=alias,
-            group=group,
-        )
-    if code:
-        raise error_for(code, f"the question who is in group {group}", alias)
-    tasks: Counter[str] = Counter()
-    for member in described.members:
-        tasks.update(parse_assignment(bytes(member.member_assignment or b"")))
-    return ConnectWorkers(len(described.members), dict(tasks))
-
-
-def _described_group(brokers: Brokers, group: str) -> tuple[int, Any]:
-    """Ask the group's coordinator, again while it is changing; return the error code and the answer."""
-
-    def ask() -> tuple[int, Any] | None:
-        connections, failed = brokers.group_coordinators([group])
-        if group in failed:
-            return None if failed[group] in COORDINATOR_MOVED else (failed[group], None)
-        answer = connections[group].call(
-            kafka_python.DESCRIBE_GROUPS, groups=[group], include_authorized_operations=False
-        )
-        code = int(answer.groups[0].error_code)
-        return None if code in COORDINATOR_MOVED else (code, answer.groups[0])
-
-    def give_up() -> TransientError:
-        return TransientError(
-            f"group {group} on {brokers.settings.alias} has no coordinator",
-            hint="try again",
-            code="unsettled",
-        )
-
-    return until(ask, give_up, seconds=WORKERS_SECONDS, first_seconds=0.05)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlog.cluster.admin.access_values import QuotaEntity, Quotas
-from twinlog.cluster.session import Asked, refused_by, rounds
+from twinlog.cluster.portions import rounds
+from twinlog.cluster.refusals import Asked, refused_by
 from twinlog.cluster.values import Answers
 from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka import admin as kafka_admin
-from confluent_kafka.admin import AdminClient
-
-from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster, refusal, requests
+from twinlog.cluster.admin.acls import operations
+from twinlog.cluster.portions import requests
+from twinlog.cluster.refusals import Asked, sorted_out
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
-from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.brokers import Brokers, printed
 from twinlog.protocol.errors import error_for
 
 SHOWN_SECONDS = 30.0
@@ -27,123 +23,159 @@ SHOWN_POLL_SECONDS = 0.1
 CREATED_AT_ONCE = 1000
 """Partitions that are created, and waited for, at a time: a broker that is busy makes a hundred a second."""
 
+_TIMEOUT_MS = 25_000
+"""How long a controller may take for a change."""
 
-def topic_names(session: Session) -> tuple[str, ...]:
-    """Return all topics this user may see.
 
-    The client library has only a blocking form of this request. `describe_cluster` goes first, because it notices
-    early that a cluster is down.
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """A cluster's id, how many brokers are registered with it, and what this user may do on it.
+
+    Brokers tell the operations only to a user who may DESCRIBE the cluster (KafkaApis).
     """
-    describe_cluster(session)
-    try:
-        metadata = session.admin.list_topics(timeout=REQUEST_SECONDS)
-    except KafkaException as failure:
-        raise refusal(
-            failure.args[0], Asked(session.alias, "list", "topics", "DESCRIBE on the topics")
-        ) from failure
-    return tuple(sorted(metadata.topics))
+
+    cluster_id: str
+    brokers: int
+    operations: frozenset[str]
 
 
-def describe_topics(session: Session, names: Iterable[str]) -> Answers[str, TopicDescription]:
+def describe_cluster(brokers: Brokers) -> ClusterDescription:
+    """Ask any broker about its cluster; this is the cheapest proof that the cluster can be reached."""
+    answer = _described(brokers, [], of_cluster=True)
+    return ClusterDescription(
+        answer.cluster_id or "", len(answer.brokers), operations(answer.authorized_operations)
+    )
+
+
+def topic_names(brokers: Brokers) -> tuple[str, ...]:
+    """Return all topics this user may see, sorted."""
+    return tuple(sorted(brokers.topic_names()))
+
+
+def describe_topics(brokers: Brokers, names: Iterable[str]) -> Answers[str, TopicDescription]:
     """Describe topics, with their ids and what this user may do on them."""
     wanted = list(dict.fromkeys(names))
     if not wanted:
         return Answers({})
-    answers = session.answers(
-        lambda admin: admin.describe_topics(
-            TopicCollection(wanted), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-        ),
-        lambda name: _asked(session, "describe", name, "DESCRIBE"),
+    return sorted_out(
+        wanted,
+        lambda: [(topic.name, topic) for topic in _described(brokers, wanted).topics],
+        parse_description,
+        lambda name: _asked(brokers, "describe", name, "DESCRIBE"),
     )
-    return Answers({name: parse_description(it) for name, it in answers.found.items()}, answers.refused)
 
 
-def parse_description(answer: kafka_admin.TopicDescription) -> TopicDescription:
-    """Turn the client library's description into ours."""
-    return TopicDescription(
-        name=answer.name,
-        topic_id=topic_id(str(answer.topic_id)),
-        partitions=tuple(
-            sorted(
-                (
-                    PartitionDescription(
-                        partition=partition.id,
-                        leader=partition.leader.id if partition.leader is not None else -1,
-                        replicas=tuple(node.id for node in partition.replicas),
-                        in_sync=tuple(node.id for node in partition.isr),
-                    )
-                    for partition in answer.partitions
-                ),
-                key=lambda it: it.partition,
+def _described(brokers: Brokers, names: Iterable[str], *, of_cluster: bool = False) -> Any:
+    topic = kafka_python.DESCRIPTION.request.MetadataRequestTopic
+    return brokers.ask_any(
+        kafka_python.DESCRIPTION,
+        topics=[topic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=of_cluster,
+        include_topic_authorized_operations=not of_cluster,
+    )
+
+
+def parse_description(answer: Any) -> TopicDescription:
+    """Return a topic as Metadata describes it."""
+    partitions = sorted(
+        (
+            PartitionDescription(
+                partition=partition.partition_index,
+                leader=partition.leader_id,
+                replicas=tuple(partition.replica_nodes),
+                in_sync=tuple(partition.isr_nodes),
             )
+            for partition in answer.partitions
         ),
-        operations=frozenset(operation.name for operation in answer.authorized_operations or ()),
+        key=lambda it: it.partition,
+    )
+    return TopicDescription(
+        answer.name, printed(answer.topic_id), tuple(partitions), operations(answer.authorized_operations)
     )
 
 
-def topic_id(text: str) -> str:
-    """Spell a topic id as Kafka does: URL-safe base64 (common.Uuid); librdkafka writes `+/`, and zeros for no id."""
-    spelt = text.replace("+", "-").replace("/", "_").rstrip("=")
-    return spelt if spelt.strip("A") else ""
-
-
-def create_topics(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
+def create_topics(brokers: Brokers, topics: Sequence[NewTopic]) -> Answers[str, None]:
     """Create topics and wait until metadata shows them with leaders; existing ones count as created.
 
     A broker shows what was created together once it has made all of it, so many partitions are created in turns.  If
     the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
     """
     cut = requests(topics, lambda it: it.partitions, most=CREATED_AT_ONCE)
-    turns = [_create_and_wait(session, turn) for turn in cut]
+    turns = [_create_and_wait(brokers, turn) for turn in cut]
     return Answers(
         {name: None for turn in turns for name in turn.found},
         {name: error for turn in turns for name, error in turn.refused.items()},
     )
 
 
-def _create_and_wait(session: Session, topics: Sequence[NewTopic]) -> Answers[str, None]:
-    refused = _create(session, topics)
+def _create_and_wait(brokers: Brokers, topics: Sequence[NewTopic]) -> Answers[str, None]:
+    refused = _create(brokers, topics)
     too_many = [
         topic.lowered for topic in topics if _says(refused.get(topic.name), "INVALID_REPLICATION_FACTOR")
     ]
     fewer = [topic for topic in too_many if topic is not None]
     lowered = {topic.name for topic in fewer}
-    refused = {name: it for name, it in refused.items() if name not in lowered} | _create(session, fewer)
+    refused = {name: it for name, it in refused.items() if name not in lowered} | _create(brokers, fewer)
     created = {topic.name for topic in topics} - set(refused)
     shown = wait_until_shown(
-        session, {topic.name: topic.partitions for topic in topics if topic.name in created}
+        brokers, {topic.name: topic.partitions for topic in topics if topic.name in created}
     )
     return Answers(shown.found, refused | dict(shown.refused))
 
 
-def _create(session: Session, topics: Sequence[NewTopic]) -> dict[str, TwinlogError]:
+def _create(brokers: Brokers, topics: Sequence[NewTopic]) -> dict[str, TwinlogError]:
     """Ask for topics and return those that were refused."""
     refused: dict[str, TwinlogError] = {}
     # A creation makes a metadata record for the topic, and one for each partition and each config.
     for request in requests(topics, lambda it: 1 + it.partitions + len(it.configs)):
-        answers = session.answers(
-            partial(_send_creation, request),
-            lambda name: _asked(session, "create", name, "CREATE"),
-            changes=True,
-        )
+        answers = create(brokers, request)
         refused |= {name: it for name, it in answers.refused.items() if not _says(it, "TOPIC_ALREADY_EXISTS")}
     return refused
 
 
-def _send_creation(topics: Sequence[NewTopic], admin: AdminClient) -> Mapping[str, Future[None]]:
-    sent: Mapping[str, Future[None]] = admin.create_topics(
-        [_new_topic(topic) for topic in topics],
-        operation_timeout=REQUEST_SECONDS,
-        request_timeout=REQUEST_SECONDS,
-    )
-    return sent
+def create(
+    brokers: Brokers, topics: Sequence[NewTopic], *, validate_only: bool = False
+) -> Answers[str, None]:
+    """Ask the controller for topics; with `validate_only` it only says whether it would make them."""
+    api = kafka_python.CREATE_TOPICS
+    new, setting = api.request.CreatableTopic, api.request.CreatableTopic.CreatableTopicConfig
+    wanted = [
+        new(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            assignments=[],
+            configs=[setting(name=name, value=value) for name, value in topic.configs.items()],
+        )
+        for topic in topics
+    ]
+    names, deed = [topic.name for topic in topics], ("create", "CREATE")
+    return _change(brokers, names, deed, api, "topics", topics=wanted, validate_only=validate_only)
+
+
+def _change(
+    brokers: Brokers,
+    names: Sequence[str],
+    deed: tuple[str, str],
+    api: kafka_python.Api,
+    results: str,
+    **fields: Any,
+) -> Answers[str, None]:
+    """Ask for a change of topics; `deed` says what it does, and which operation that needs."""
+
+    def ask() -> list[tuple[str, Any]]:
+        answered = brokers.ask_controller(api, results, timeout_ms=_TIMEOUT_MS, **fields)
+        return [(answer.name, answer) for answer in answered]
+
+    return sorted_out(names, ask, lambda _: None, lambda name: _asked(brokers, deed[0], name, deed[1]))
 
 
 def _says(error: TwinlogError | None, kafka_error: str) -> bool:
     return error is not None and error.data.get("kafka_error") == kafka_error
 
 
-def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[str, None]:
+def create_partitions(brokers: Brokers, counts: Mapping[str, int]) -> Answers[str, None]:
     """Grow topics to `counts` partitions and wait until metadata shows them.
 
     A topic that another user has grown meanwhile is a success.
@@ -151,53 +183,46 @@ def create_partitions(session: Session, counts: Mapping[str, int]) -> Answers[st
     done: list[str] = []
     failed: dict[str, TwinlogError] = {}
     for request in requests(counts.items(), lambda item: item[1]):  # each partition makes one metadata record
-        answers = session.answers(
-            partial(_send_growth, request),
-            lambda name: _asked(session, "add partitions to", name, "ALTER"),
-            changes=True,
-        )
+        answers = grow(brokers, request)
         done += answers.found
         failed |= answers.refused
-    grown = _grown_already(session, failed, counts)
+    grown = _grown_already(brokers, failed, counts)
     refused = {name: error for name, error in failed.items() if name not in grown}
-    shown = wait_until_shown(session, {name: counts[name] for name in (*done, *grown)})
+    shown = wait_until_shown(brokers, {name: counts[name] for name in (*done, *grown)})
     return Answers(shown.found, refused | dict(shown.refused))
 
 
-def _send_growth(counts: Sequence[tuple[str, int]], admin: AdminClient) -> Mapping[str, Future[None]]:
-    sent: Mapping[str, Future[None]] = admin.create_partitions(
-        [kafka_admin.NewPartitions(name, count) for name, count in counts],
-        operation_timeout=REQUEST_SECONDS,
-        request_timeout=REQUEST_SECONDS,
-    )
-    return sent
+def grow(
+    brokers: Brokers, counts: Sequence[tuple[str, int]], *, validate_only: bool = False
+) -> Answers[str, None]:
+    """Ask the controller for more partitions; with `validate_only` it only says whether it would make them."""
+    api = kafka_python.CREATE_PARTITIONS
+    topic = api.request.CreatePartitionsTopic
+    wanted = [topic(name=name, count=count, assignments=None) for name, count in counts]
+    names, deed = [name for name, _ in counts], ("add partitions to", "ALTER")
+    return _change(brokers, names, deed, api, "results", topics=wanted, validate_only=validate_only)
 
 
 def _grown_already(
-    session: Session, refused: Mapping[str, TwinlogError], counts: Mapping[str, int]
+    brokers: Brokers, refused: Mapping[str, TwinlogError], counts: Mapping[str, int]
 ) -> frozenset[str]:
     """Return the topics that would not grow and have that many partitions by now."""
     doubtful = [name for name, it in refused.items() if _says(it, "INVALID_PARTITIONS")]
-    found = describe_topics(session, doubtful).found if doubtful else {}
+    found = describe_topics(brokers, doubtful).found if doubtful else {}
     return frozenset(name for name, it in found.items() if len(it.partitions) >= counts[name])
 
 
-def delete_topics(session: Session, names: Iterable[str]) -> Answers[str, None]:
+def delete_topics(brokers: Brokers, names: Iterable[str]) -> Answers[str, None]:
     """Delete topics; their names may still be listed for a moment."""
     wanted = list(names)
     if not wanted:
         return Answers({})
-    return session.answers(
-        lambda admin: admin.delete_topics(
-            wanted, operation_timeout=REQUEST_SECONDS, request_timeout=REQUEST_SECONDS
-        ),
-        lambda name: _asked(session, "delete", name, "DELETE"),
-        changes=True,
-    )
+    deed = "delete", "DELETE"
+    return _change(brokers, wanted, deed, kafka_python.DELETE_TOPICS, "responses", topic_names=wanted)
 
 
 def wait_until_shown(
-    session: Session,
+    brokers: Brokers,
     counts: Mapping[str, int],
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -213,7 +238,7 @@ def wait_until_shown(
     missing = dict(counts)
     refused: dict[str, TwinlogError] = {}
     while missing:
-        seen = describe_topics(session, missing)
+        seen = describe_topics(brokers, missing)
         refused |= {name: error for name, error in seen.refused.items() if error.code != NO_SUCH_TOPIC}
         missing = {name: count for name, count in missing.items() if name not in refused}
         missing = {name: count for name, count in missing.items() if not _shows(seen.found.get(name), count)}
@@ -223,7 +248,7 @@ def wait_until_shown(
         if left < awaited:
             deadline, awaited = now + SHOWN_SECONDS, left
         if now > deadline:
-            refused |= {name: _not_shown(session, name) for name in missing}
+            refused |= {name: _not_shown(brokers, name) for name in missing}
             break
         # A question about thousands of partitions costs the broker as much as us.
         sleep(max(SHOWN_POLL_SECONDS, now - asked_at))
@@ -239,43 +264,19 @@ def _shows(seen: TopicDescription | None, count: int) -> bool:
     return seen is not None and seen.led and len(seen.partitions) >= count
 
 
-def _not_shown(session: Session, name: str) -> ClusterUnreachable:
+def _not_shown(brokers: Brokers, name: str) -> ClusterUnreachable:
     return ClusterUnreachable(
-        f"{session.alias} accepted topic {name} but does not show all its leaders: none has come for"
+        f"{brokers.settings.alias} accepted topic {name} but does not show all its leaders: none has come for"
         f" {SHOWN_SECONDS:.0f} s",
         hint="check that its brokers are up; the next cycle tries again",
         code="not-shown",
-        cluster=session.alias,
+        cluster=brokers.settings.alias,
         topic=name,
     )
 
 
-def delete_records(session: Session, at: TopicPartition, before: int) -> None:
-    """Delete the records of a partition before an offset.
-
-    Raises the cluster's refusal.
-    """
-    asked = _asked(session, "delete records of", at.topic, "DELETE")
-    session.answers(
-        lambda admin: admin.delete_records(
-            [ClientPartition(at.topic, at.partition, before)], request_timeout=REQUEST_SECONDS
-        ),
-        lambda _: asked,
-        changes=True,
-    ).require()
-
-
-def _new_topic(topic: NewTopic) -> kafka_admin.NewTopic:
-    return kafka_admin.NewTopic(
-        topic.name,
-        num_partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        config=dict(topic.configs),
-    )
-
-
-def _asked(session: Session, deed: str, name: str, operation: str) -> Asked:
-    return Asked.about(session.alias, deed, f"topic {name}", operation)
+def _asked(brokers: Brokers, deed: str, name: str, operation: str) -> Asked:
+    return Asked.about(brokers.settings.alias, deed, f"topic {name}", operation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import admin as kafka_admin
-
-from twinlog.cluster.admin.topics import describe_topics
+from twinlog.cluster.admin import configs, group_members, topics
 from twinlog.cluster.permissions.needs import Kind, Need, Resource, Rights
-from twinlog.cluster.session import REQUEST_SECONDS, Asked, Session, describe_cluster
-from twinlog.cluster.values import NO_SUCH_TOPIC
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic
 from twinlog.errors import ClusterRefused
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
@@ -141,7 +137,7 @@ def _topics(
         yield Resource(Kind.TOPIC, topic.name), _answer(WRITE, denied=denied)
 
 
-Asking = Callable[[kafka_admin.AdminClient, Sequence[str]], Mapping[Any, Future[Any]]]
+Asking = Callable[[Brokers, Sequence[str]], Answers[Any, Any]]
 CLUSTER_OPERATIONS = frozenset({"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 TOPIC_OPERATIONS = CLUSTER_OPERATIONS | {"READ", "WRITE", "CREATE", "DELETE"}
 
@@ -153,29 +149,32 @@ IMPLYING_DESCRIBE = frozenset({"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"})
 
 
 def find_rights(
-    session: Session, brokers: Brokers, needs: Iterable[Need]
+    admins: Brokers, brokers: Brokers, needs: Iterable[Need]
 ) -> dict[tuple[str, Resource], Rights]:
     """Find out the user's rights on every resource that `needs` of this cluster names.
 
-    Raises ClusterUnreachable and ClusterRefused if the cluster cannot be asked at all.
+    `admins` are connections of who administers, `brokers` of who reads and writes.  Raises ClusterUnreachable and
+    ClusterRefused if the cluster cannot be asked at all.
     """
-    ours = [need for need in needs if need.cluster == session.alias]
+    ours = [need for need in needs if need.cluster == brokers.settings.alias]
     wanted = {need.resource for need in ours}
     # Brokers before 2.3 do not list what the user may do (KIP-430).
     told = brokers.any_broker().offers(kafka_python.METADATA.request.API_KEY) >= _LISTS_OPERATIONS
-    rights, missing = _described_topics(session, _names(wanted, Kind.TOPIC), told=told)
-    rights |= _groups(session, _names(wanted, Kind.GROUP), told=told)
+    rights, missing = _described_topics(admins, _names(wanted, Kind.TOPIC), told=told)
+    rights |= _groups(admins, _names(wanted, Kind.GROUP), told=told)
     if Resource(Kind.CLUSTER) in wanted and told:
-        rights[Resource(Kind.CLUSTER)] = _cluster(session)
+        rights[Resource(Kind.CLUSTER)] = _cluster(admins)
     operations = {operation for need in ours for operation in need.operations}
     read = {need.resource.name for need in ours if "READ" in need.operations}
     unread = [name for name in missing if name in read]
-    parts = [_missing_topics(session, missing, operations), _may_read(brokers, unread)]
+    parts = [_missing_topics(admins, missing, operations), _may_read(brokers, unread)]
     if "IDEMPOTENT_WRITE" in operations:
         parts.append(_may_write(brokers, _names(wanted, Kind.TRANSACTIONAL_ID), missing))
     for resource, more in (item for part in parts for item in part.items()):
         rights[resource] = _both(rights.get(resource, Rights()), more)
-    return {(session.alias, resource): right for resource, right in rights.items() if resource in wanted}
+    return {
+        (brokers.settings.alias, resource): right for resource, right in rights.items() if resource in wanted
+    }
 
 
 def _names(wanted: Iterable[Resource], kind: Kind) -> tuple[str, ...]:
@@ -188,10 +187,10 @@ def _both(one: Rights, other: Rights) -> Rights:
 
 
 def _described_topics(
-    session: Session, names: Sequence[str], *, told: bool
+    admins: Brokers, names: Sequence[str], *, told: bool
 ) -> tuple[dict[Resource, Rights], tuple[str, ...]]:
     """Return the rights on topics, and the topics whose description did not tell everything."""
-    answers = describe_topics(session, names)
+    answers = topics.describe_topics(admins, names)
     rights = {
         Resource(Kind.TOPIC, name): (
             Rights(found.operations, TOPIC_OPERATIONS - found.operations) if told else _DESCRIBED
@@ -208,60 +207,36 @@ def _described_topics(
     return rights, tuple(names if not told else answers.refused)
 
 
-def _missing_topics(
-    session: Session, names: Sequence[str], wanted: Collection[str]
-) -> dict[Resource, Rights]:
+def _missing_topics(admins: Brokers, names: Sequence[str], wanted: Collection[str]) -> dict[Resource, Rights]:
     """Send a request that needs each of the `wanted` operations on each topic; every request only validates."""
     rights: dict[Resource, Rights] = {}
     for operation, ask in ASKING.items():
         if operation not in wanted or not names:
             continue
-        for name, denied in _denied(session, ask, names).items():
+        for name, denied in _denied(admins, ask, names).items():
             resource, more = Resource(Kind.TOPIC, name), _answer(frozenset({operation}), denied=denied)
             rights[resource] = _both(rights.get(resource, Rights()), more)
     return rights
 
 
 ASKING: Mapping[str, Asking] = {
-    "CREATE": lambda admin, names: admin.create_topics(
-        [kafka_admin.NewTopic(name, num_partitions=1) for name in names],
-        validate_only=True,
-        request_timeout=REQUEST_SECONDS,
+    "CREATE": lambda admins, names: topics.create(
+        admins, [NewTopic(name, 1, 1) for name in names], validate_only=True
     ),
-    "ALTER": lambda admin, names: admin.create_partitions(
-        [kafka_admin.NewPartitions(name, 1) for name in names],
-        validate_only=True,
-        request_timeout=REQUEST_SECONDS,
-    ),
-    "DESCRIBE_CONFIGS": lambda admin, names: admin.describe_configs(
-        [kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name) for name in names],
-        request_timeout=REQUEST_SECONDS,
-    ),
-    "ALTER_CONFIGS": lambda admin, names: admin.incremental_alter_configs(
-        [_harmless_change(name) for name in names], validate_only=True, request_timeout=REQUEST_SECONDS
+    "ALTER": lambda admins, names: topics.grow(admins, [(name, 1) for name in names], validate_only=True),
+    "DESCRIBE_CONFIGS": configs.topic_configs,
+    "ALTER_CONFIGS": lambda admins, names: configs.alter(
+        admins, {name: {"cleanup.policy": "delete"} for name in names}, validate_only=True
     ),
 }
 
 
-def _harmless_change(name: str) -> kafka_admin.ConfigResource:
-    entry = kafka_admin.ConfigEntry(
-        "cleanup.policy", "delete", incremental_operation=kafka_admin.AlterConfigOpType.SET
-    )
-    return kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name, incremental_configs=[entry])
-
-
-def _groups(session: Session, names: Sequence[str], *, told: bool) -> dict[Resource, Rights]:
+def _groups(admins: Brokers, names: Sequence[str], *, told: bool) -> dict[Resource, Rights]:
     if not names:
         return {}
-    answers = session.answers(
-        lambda admin: admin.describe_consumer_groups(
-            list(names), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-        ),
-        lambda name: Asked.about(session.alias, "describe", f"group {name}", "DESCRIBE"),
-    )
+    answers = group_members.with_rights(admins, names)
     both, rights = frozenset({"READ", "DESCRIBE"}), {}
-    for name, found in answers.found.items():
-        allowed = frozenset(operation.name for operation in found.authorized_operations or ())
+    for name, (_, allowed) in answers.found.items():
         rights[Resource(Kind.GROUP, name)] = Rights(allowed, both - allowed) if told else _DESCRIBED
     for name, error in answers.refused.items():
         # Any other refusal, such as of a group that does not exist, comes after the permission was checked.
@@ -270,21 +245,18 @@ def _groups(session: Session, names: Sequence[str], *, told: bool) -> dict[Resou
     return rights
 
 
-def _cluster(session: Session) -> Rights:
-    allowed = describe_cluster(session, operations=True).operations
+def _cluster(admins: Brokers) -> Rights:
+    allowed = topics.describe_cluster(admins).operations
     return Rights(allowed, CLUSTER_OPERATIONS - allowed)
 
 
-def _denied(session: Session, ask: Asking, names: Sequence[str]) -> dict[str, bool]:
+def _denied(admins: Brokers, ask: Asking, names: Sequence[str]) -> dict[str, bool]:
     """Return whether each topic's request was refused for want of a permission; any other answer means it was not."""
-    answers = session.answers(
-        lambda admin: ask(admin, names),
-        lambda item: Asked(session.alias, "ask about", f"topic {_name(item)}", ""),
-    )
+    answers = ask(admins, names)
     refused = {_name(item): error.code == "unauthorised" for item, error in answers.refused.items()}
     return {_name(item): False for item in answers.found} | refused
 
 
 def _name(item: Any) -> str:
-    """Return the topic that a future is about: the key is its name, or a ConfigResource."""
-    return str(getattr(item, "name", item))
+    """Return the topic that an answer is about: the key is its name, or the topic and a config of it."""
+    return item if isinstance(item, str) else str(item[0])

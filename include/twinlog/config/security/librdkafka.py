@@ -107,7 +107,7 @@ def _user_and_password(sasl: SaslSettings) -> dict[str, Setting]:
 
 def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
     if sasl.by_callback:
-        return {"sasl.mechanism": sasl.mechanism}  # the token comes by a callback (cluster/session.py)
+        return {"sasl.mechanism": sasl.mechanism}  # the token comes by a callback (cluster/records.py)
     if sasl.token_endpoint is None:
         principal, value = sasl.unsecured_claims[0]
         return {

@@ -1,0 +1,147 @@
+"""Describe groups with their members, and what the workers of a Kafka Connect group run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlog.cluster.admin.acls import operations
+from twinlog.cluster.admin.group_offsets import by_coordinator
+from twinlog.cluster.admin.groups import GroupDescription, GroupType, state_of
+from twinlog.cluster.values import Answers
+from twinlog.errors import ClusterRefused, TransientError
+from twinlog.formats.mm2.connect_offset import parse_assignment
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
+from twinlog.protocol.retry import until
+from twinlog.protocol.socket.connection import Connection
+
+
+def describe_groups(brokers: Brokers, names: Iterable[str]) -> Answers[str, GroupDescription]:
+    """Describe classic and consumer groups with their members; one that does not exist is `dead`."""
+    answers = with_rights(brokers, names)
+    return Answers({name: it for name, (it, _) in answers.found.items()}, answers.refused)
+
+
+def with_rights(
+    brokers: Brokers, names: Iterable[str]
+) -> Answers[str, tuple[GroupDescription, frozenset[str]]]:
+    """Describe groups, each with the operations that this user may do on it."""
+    found: dict[str, tuple[GroupDescription, frozenset[str]]] = {}
+
+    def describe(connection: Connection, groups: Sequence[str]) -> dict[str, int]:
+        others = list(groups)
+        if connection.offers(kafka_python.DESCRIBE_CONSUMER_GROUPS.request.API_KEY) >= 0:
+            answer = _ask(connection, kafka_python.DESCRIBE_CONSUMER_GROUPS, group_ids=others)
+            known = [it for it in answer if it.error_code not in _OF_THE_OLDER]
+            found.update((it.group_id, _consumer(it)) for it in known if not it.error_code)
+            failed = {it.group_id: it.error_code for it in known if it.error_code}
+            others = [name for name in groups if name not in found and name not in failed]
+        else:
+            failed = {}
+        answer = _ask(connection, kafka_python.DESCRIBE_GROUPS, groups=others) if others else []
+        found.update((it.group_id, _classic(it)) for it in answer if not it.error_code)
+        return failed | {it.group_id: it.error_code for it in answer if it.error_code}
+
+    refused = by_coordinator(brokers, list(names), "describe", describe)
+    return Answers(found, refused)
+
+
+_OF_THE_OLDER = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
+"""Answers about a group that is not one of KIP-848: the older request knows it, or nobody does."""
+
+
+def _ask(connection: Connection, api: kafka_python.Api, **fields: Any) -> list[Any]:
+    groups: list[Any] = connection.call(api, include_authorized_operations=True, **fields).groups
+    return groups
+
+
+def _consumer(it: Any) -> tuple[GroupDescription, frozenset[str]]:
+    places = [
+        TopicPartition(topic.topic_name, partition)
+        for member in it.members
+        for topic in member.assignment.topic_partitions
+        for partition in topic.partitions
+    ]
+    bits = it.authorized_operations
+    return _description(it, GroupType.CONSUMER, places), operations(
+        bit for bit in range(31) if bits >> bit & 1
+    )
+
+
+def _classic(it: Any) -> tuple[GroupDescription, frozenset[str]]:
+    own = it.protocol_type == "consumer"
+    places = [
+        TopicPartition(*at)
+        for member in it.members
+        for at in kafka_python.assigned(bytes(member.member_assignment or b"") if own else b"")
+    ]
+    return _description(it, GroupType.CLASSIC, places), operations(it.authorized_operations)
+
+
+def _description(it: Any, kind: GroupType, places: Iterable[TopicPartition]) -> GroupDescription:
+    members = tuple(member.member_id for member in it.members)
+    return GroupDescription(it.group_id, kind, state_of(it.group_state), members, frozenset(places))
+
+
+WORKERS_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectWorkers:
+    """`members` workers are in the group; `tasks` counts the tasks of each connector they know of."""
+
+    members: int = 0
+    tasks: Mapping[str, int] = field(default_factory=dict)
+
+
+def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
+    """Read what a worker group runs; no members if it does not exist, or if all its workers have stopped.
+
+    Raises ClusterRefused if the group may not be described, FormatError for a group that is not Connect's.
+    """
+    alias = brokers.settings.alias
+    code, described = _described_group(brokers, group)
+    if code == Code.GROUP_ID_NOT_FOUND:
+        return ConnectWorkers()
+    if code in AUTHORIZATION:
+        raise ClusterRefused(
+            f"{alias} does not allow this user to describe group {group}, so nobody can say whether its workers run",
+            hint=f"grant DESCRIBE on group {group}",
+            code="unauthorised",
+            cluster=alias,
+            group=group,
+        )
+    if code:
+        raise error_for(code, f"the question who is in group {group}", alias)
+    tasks: Counter[str] = Counter()
+    for member in described.members:
+        tasks.update(parse_assignment(bytes(member.member_assignment or b"")))
+    return ConnectWorkers(len(described.members), dict(tasks))
+
+
+def _described_group(brokers: Brokers, group: str) -> tuple[int, Any]:
+    """Ask the group's coordinator, again while it is changing; return the error code and the answer."""
+
+    def ask() -> tuple[int, Any] | None:
+        connections, failed = brokers.group_coordinators([group])
+        if group in failed:
+            return None if failed[group] in COORDINATOR_MOVED else (failed[group], None)
+        answer = connections[group].call(
+            kafka_python.DESCRIBE_GROUPS, groups=[group], include_authorized_operations=False
+        )
+        code = int(answer.groups[0].error_code)
+        return None if code in COORDINATOR_MOVED else (code, answer.groups[0])
+
+    def give_up() -> TransientError:
+        return TransientError(
+            f"group {group} on {brokers.settings.alias} has no coordinator",
+            hint="try again",
+            code="unsettled",
+        )
+
+    return until(ask, give_up, seconds=WORKERS_SECONDS, first_seconds=0.05)

@@ -1,1 +1,0 @@
-"""Ask a cluster by requests of our own what confluent-kafka is asked elsewhere: its wheel has no Kerberos."""

@@ -1,0 +1,80 @@
+"""Read with a cloned group by requests of our own, on clusters that confluent-kafka cannot log in to.
+
+As `twinlog.drill.reading`: join the group, read the first record of each partition, commit nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from twinlog.cluster.admin.group_offsets import committed_in, fetch, refusal
+from twinlog.cluster.few_records import read_few
+from twinlog.drill.first import SESSION_SECONDS, First
+from twinlog.grouped import grouped
+from twinlog.kafka_types import TopicPartition
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
+from twinlog.protocol.socket.connection import Connection
+
+_DOING = "read with"
+
+
+def first_records(
+    brokers: Brokers, group: str, places: Collection[TopicPartition]
+) -> Mapping[TopicPartition, First]:
+    """Read the first record at or after the group's position in each of its partitions.
+
+    Raises the refusal of the cluster, such as ClusterRefused without READ on the group.
+    """
+    began = time.monotonic()
+    coordinators, failed = brokers.group_coordinators([group])
+    if group in failed:
+        raise refusal(brokers.settings.alias, failed[group], _DOING, group)
+    coordinator = coordinators[group]
+    member = _joined(coordinator, group, places, brokers.settings.alias)
+    ((_, error, topics),) = fetch(coordinator, [group], {group: places})
+    if error:
+        raise refusal(brokers.settings.alias, error, _DOING, group)
+    positions = {at: it.offset for at, it in committed_in(topics).items()}
+    firsts, ends = brokers.offsets(positions, EARLIEST), brokers.offsets(positions, LATEST)
+    within = {at: it for at, it in positions.items() if firsts[at] <= it <= ends[at]}
+    read = read_few(brokers, within, 1, read_committed=True)
+    seconds = round(time.monotonic() - began, 3)
+    coordinator.call(kafka_python.LEAVE_GROUP, group_id=group, member_id=member)
+    nowhere = First(None, seconds, "the group has no position in the log")
+    return {at: First(read[at][0] if read[at] else None, seconds) if at in read else nowhere for at in places}
+
+
+def _joined(coordinator: Connection, group: str, places: Collection[TopicPartition], alias: str) -> str:
+    """Join as the group's only member, and so its leader, who gives all partitions to itself; return its id."""
+    names = sorted({place.topic for place in places})
+    protocol = kafka_python.JOIN_GROUP.request.JoinGroupRequestProtocol
+    milliseconds = SESSION_SECONDS * 1000
+    joined = coordinator.call(
+        kafka_python.JOIN_GROUP,
+        group_id=group,
+        session_timeout_ms=milliseconds,
+        rebalance_timeout_ms=milliseconds,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[protocol(name="range", metadata=kafka_python.subscription(names))],
+    )
+    _require(joined, group, alias)
+    assignment = kafka_python.SYNC_GROUP.request.SyncGroupRequestAssignment
+    given = kafka_python.assignment(grouped(places))
+    synced = coordinator.call(
+        kafka_python.SYNC_GROUP,
+        group_id=group,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        assignments=[assignment(member_id=joined.member_id, assignment=given)],
+    )
+    _require(synced, group, alias)
+    return str(joined.member_id)
+
+
+def _require(answer: Any, group: str, alias: str) -> None:
+    if answer.error_code:
+        raise refusal(alias, answer.error_code, _DOING, group)
