@@ -242,6 +242,27 @@ def test_heartbeats_wait_for_no_other_task_and_the_end_for_none(flow, monkeypatc
     over.set()
 
 
+def test_a_task_that_costs_much_has_its_turn_less_often(flow) -> None:
+    """Its CPU counts, not its time: what waits for a cluster that is away is not put off."""
+    turned: list[str] = []
+    others = threading.Semaphore(0)
+
+    def burn(*_: object) -> None:
+        turned.append("burns")
+        until = time.thread_time() + 0.01
+        while time.thread_time() < until:
+            pass
+
+    def wait(*_: object) -> None:
+        time.sleep(0.01)
+        others.release()
+
+    each = [Turn("offset_syncs", 0.0, burn, rests=1e6), Turn("report", 0.0, wait, rests=1.0)]
+    with beside(flow, each, lambda *_: None):
+        assert all(others.acquire(timeout=10) for _ in range(4))
+    assert ["burns"] == turned
+
+
 def test_a_carried_pair_beats_in_turns_of_its_own(flow, monkeypatch) -> None:
     """While its cluster is away no step of the flow waits for it; its trouble is said once, until it is another."""
     heard: list[tuple[str, str]] = []

@@ -26,6 +26,9 @@ from twinlog.offset_sync import emit, map_compaction
 OFFSET_SYNCS_SECONDS = 5.0
 """MM2 writes offset syncs as records flow; their readers read no more often than every few seconds."""
 
+OFFSET_SYNCS_REST = 50.0
+"""A map of 100,000 segments takes 0.3 to 0.7 CPU-seconds: every 5 s, that would be a tenth of a core."""
+
 REPORT_SECONDS = 60.0
 """About as often as a scheduled flow is reported: if the source is lost, the gate has numbers no older than this."""
 
@@ -51,11 +54,12 @@ OnError = Callable[[str, TwinlogError], None]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A task and how often it has its turn, in seconds."""
+    """A task and how often it has its turn, in seconds: less often if `rests` times its CPU-seconds are more."""
 
     name: str
     every: float
     step: Step
+    rests: float = 0.0
 
 
 def turns(
@@ -81,7 +85,7 @@ def turns(
         every = min(settings.heartbeats_interval_seconds for settings in emitting)
         listed.append(Turn("heartbeats", every, heartbeats.beat))
     if flow.emit_offset_syncs:
-        listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, emit.run))
+        listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, emit.run, OFFSET_SYNCS_REST))
     if flow.emit_checkpoints or flow.sync_group_offsets:
         checkpointing = (flow.emit_checkpoints, flow.emit_checkpoints_interval_seconds)
         committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
@@ -180,7 +184,7 @@ def _keep_turns(
     with open_clusters(flow) as clusters:
         while not over.is_set():
             for turn in due(listed, lambda it: it.every, last, time.monotonic()):
-                last[turn] = time.monotonic()
+                last[turn], cpu = time.monotonic(), time.thread_time()
                 try:
                     if turn.step(flow, clusters) is AGAIN:
                         last[turn] -= max(0.0, turn.every - AGAIN_SECONDS)
@@ -188,4 +192,5 @@ def _keep_turns(
                     on_error(turn.name, error)
                 except Exception as error:  # noqa: BLE001 - one step's mistake, or a full disk, is not the others' end
                     on_error(turn.name, TerminalError(f"{type(error).__name__}: {error}", code="unexpected"))
+                last[turn] += max(0.0, turn.rests * (time.thread_time() - cpu) - turn.every)
             over.wait(0.2)

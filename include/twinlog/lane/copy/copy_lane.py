@@ -236,6 +236,9 @@ class LaneCopy:
 
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic is gone, or whose partition has no leader."""
+        if time.monotonic() >= self._next_line:  # also while nothing comes
+            self._next_line = time.monotonic() + LINE_SECONDS
+            log.info("%s lane %d: %s", self._spec.flow, self._spec.lane, self.counters())
         if self._fetcher.max_bytes != self._pace.bytes:
             self._fetcher.max_bytes = self._pace.bytes
             if self._order is not None:
@@ -286,9 +289,6 @@ class LaneCopy:
             kept = not queues or self._send(queues, size, answer)
         if kept:
             self.transaction.commit_if_due()
-        if time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + LINE_SECONDS
-            log.info("%s lane %d: %s", self._spec.flow, self._spec.lane, self.counters())
         return size
 
     def _send(self, queues: Queues, size: int, answer: list[Fetched]) -> bool:
