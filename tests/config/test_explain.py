@@ -68,7 +68,7 @@ def test_each_value_says_where_it_is_from(tmp_path: Path) -> None:
             "mm2.properties:7",
             "B.security.protocol",
             "target cluster: its own key, for every client",
-            "copy and client library",
+            "copy and others",
         ),
         ExplainedValue("topics", "[hidden]", "mm2.properties:5", "topics", "top level"),
     ]

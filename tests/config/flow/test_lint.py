@@ -149,6 +149,7 @@ def test_a_policy_may_have_settings_of_its_own(tmp_path: Path) -> None:
         "A.sasl.oauthbearer.clock.skew.seconds=3",
         "sasl.oauthbearer.sub.claim.name=x",
         "A.sasl.login.retry.backoff.ms=3",
+        "A.admin.retry.backoff.ms=1",
         "A->B.source.cluster.ssl.protocol=TLSv1.3",
     ],
 )
@@ -164,7 +165,7 @@ def test_lines_without_effect_are_notes(tmp_path: Path, line: str) -> None:
         "A.consumer.fetch.max.bytes=1000000",
         "B.producer.request.timeout.ms=9000",
         "A->B.source.consumer.client.id=mine",
-        "A.admin.retry.backoff.ms=1",
+        "A.admin.request.timeout.ms=9000",
         "A->B.consumer.isolation.level=read_uncommitted",
         "A.security.protocol=PLAINTEXT",
         "A.producer.security.protocol=PLAINTEXT",

@@ -12,7 +12,7 @@ from twinlog.config.file.java_keys import CLIENT_KEYS, ROLE_KEYS
 from twinlog.config.flow.flows import ResolvedFlow
 from twinlog.config.flow.load import resolve
 from twinlog.config.security.exposure import Reach, reach
-from twinlog.config.security.librdkafka import librdkafka
+from twinlog.config.security.librdkafka import connection_of, librdkafka
 from twinlog.errors import ConfigError
 
 HEAD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
@@ -72,7 +72,7 @@ VALUES = {
 def outcome(
     folder: Path, alias: str, side: str, role: str, properties: dict[str, str]
 ) -> tuple[object, object]:
-    """Return what the copy's connection and settings come to, and the client library's; a refusal is an outcome."""
+    """Return what the copy's connection and settings come to, and the others'; a refusal is an outcome."""
     path = folder / "f"
     lines = [f"{alias}.{role}.{key} = {value}" for key, value in properties.items()]
     path.write_text(HEAD + "\n".join(lines))
@@ -83,7 +83,8 @@ def outcome(
     cluster = getattr(flow.settings, side)
     relay = replace(cluster.connection), flow.settings.copy
     try:
-        return relay, librdkafka(cluster, role)  # type: ignore[arg-type]
+        other = connection_of(cluster, role) if role == "admin" else librdkafka(cluster, role)  # type: ignore[arg-type]
+        return relay, other
     except ConfigError as error:
         return relay, str(error)
 
@@ -101,7 +102,7 @@ def base_of(key: str) -> dict[str, str]:
 def test_the_table_says_what_changes(
     tmp_path: Path, alias: str, side: str, relay_role: str, role: str, key: str
 ) -> None:
-    """Each key of each role, on both sides of a flow: changed, the copy or the client library changes, or neither."""
+    """Each key of each role, on both sides of a flow: changed, the copy or what is beside it changes, or neither."""
     base = base_of(key)
     before = outcome(tmp_path, alias, side, role, base)
     after = outcome(tmp_path, alias, side, role, base | {key: VALUES.get(key, "4711")})
@@ -113,7 +114,7 @@ def test_the_table_says_what_changes(
     expected = {
         Reach.BOTH: (True, True),
         Reach.COPY: (True, False),
-        Reach.LIBRARY: (False, True),
+        Reach.OTHERS: (False, True),
         Reach.NEITHER: (False, False),
     }[says]
     assert expected == changed
@@ -139,6 +140,6 @@ def test_the_page_says_the_same() -> None:
     page = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.*`.*) \| (yes|no) \| (yes|no) \|$", page, re.MULTILINE)
     told = {copy + other: set(re.findall(r"`([a-z.]+)`", keys)) for keys, copy, other in rows}
-    for reached, answer in ((Reach.COPY, "yesno"), (Reach.LIBRARY, "noyes")):
+    for reached, answer in ((Reach.COPY, "yesno"), (Reach.OTHERS, "noyes")):
         keys = {key for key in ROLE_KEYS["consumer"] if reach("consumer", key, "consumer") is reached}
         assert keys == told[answer]

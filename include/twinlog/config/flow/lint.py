@@ -216,10 +216,10 @@ def _client_key(name: str, origin: Origin, findings: Findings) -> None:
         reached = reach(role, property_name, _RELAY_ROLES.get(role, ""))
         if reached is Reach.NEITHER:
             findings.note(origin, "has no effect here")
-        elif reached is Reach.LIBRARY and role != "admin":
+        elif reached is Reach.OTHERS and role != "admin":
             findings.note(
                 origin,
-                "does not reach the copy: only requests about topics and groups, and own records, follow it",
+                "does not reach the copy: only twinlog's own few records, or drills, follow it",
             )
 
 

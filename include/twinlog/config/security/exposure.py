@@ -1,8 +1,9 @@
-"""Judge Java client properties: which leave something unprotected, and which of the two client libraries follows one.
+"""Judge Java client properties: which leave something unprotected, and which connections follow one.
 
 The copy fetches and writes over twinlog's own connections, with the consumer's properties of the source and the
-producer's of the target.  Everything else (topics, groups, twinlog's own few records) goes through confluent-kafka, in
-the role that the property belongs to.  A table of tests changes every key and checks what changes.  Pure.
+producer's of the target.  Everything else follows the role that the property belongs to: administration over
+connections of its own, twinlog's few records and drills by confluent-kafka.  A table of tests changes every key and
+checks what changes.  Pure.
 """
 
 from __future__ import annotations
@@ -90,17 +91,17 @@ _LIBRARY = frozenset(
 
 
 class Reach(StrEnum):
-    """Name which client follows a property.  CHECKED: no client does, but a value that would matter is refused."""
+    """Name what follows a property.  CHECKED: nothing does, but a value that would matter is refused."""
 
-    BOTH = "copy and client library"
+    BOTH = "copy and others"
     COPY = "copy"
-    LIBRARY = "client library"
+    OTHERS = "others"
     CHECKED = "checked only"
     NEITHER = "neither"
 
 
 def reach(role: str, key: str, relay_role: str) -> Reach:
-    """Return which client follows `key` of a role, on a cluster where the relay connects as `relay_role`.  Pure."""
+    """Return what follows `key` of a role, on a cluster where the relay connects as `relay_role`.  Pure."""
     if key in HELD or key not in ROLE_KEYS[role]:
         return Reach.NEITHER
     if key in _ACCEPTED:
@@ -108,8 +109,8 @@ def reach(role: str, key: str, relay_role: str) -> Reach:
     if key == "client.id":  # the name of the copy's connections is also that of all others
         return Reach.BOTH if role == relay_role else Reach.NEITHER
     if key in _CONNECTION:
-        return Reach.BOTH if role == relay_role else Reach.LIBRARY
+        return Reach.BOTH if role == relay_role else Reach.OTHERS
     if key in _LIBRARY:
-        return Reach.LIBRARY
+        return Reach.NEITHER if role == "admin" else Reach.OTHERS
     steers = role == relay_role == "consumer" and (key in FETCH_SIZES or key in STEERING)
     return Reach.COPY if steers else Reach.NEITHER
