@@ -115,7 +115,6 @@ def test_it_runs_where_nothing_can_be_written(image: Callable[..., str], user: s
     )
 
 
-@pytest.mark.usefixtures("image")  # whose layers are built upon
 def test_kerberos_is_built_in_if_asked_for(docker: Callable[..., str]) -> None:
     """The library finds the system's, without a compiler; so do people `klist`."""
     build(docker, f"{TAG}-kerberos", "--build-arg", "KERBEROS=1")
