@@ -117,7 +117,7 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate
 lock: $(DEV) ## Write requirements-dev.lock, with all there is, and requirements.lock, with what twinlog runs with, from pyproject.toml
 	$(LOCK) --all-extras --output-file requirements-dev.lock > /dev/null
 	$(LOCK) --constraints requirements-dev.lock --output-file requirements.lock > /dev/null \
-		--extra airflow --extra lineage --extra msk --extra postgres --extra build
+		--extra airflow --extra msk --extra postgres --extra build
 
 clean: ## Remove .venv and everything that tools leave behind; the cache of Kafka's jars stays
 	rm -rf .venv $(LIBRARY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

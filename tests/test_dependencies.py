@@ -75,7 +75,7 @@ def missing(repository: Path, folders: tuple[str, ...], asked: Iterable[str]) ->
 def test_the_product_asks_for_what_it_imports(repository: Path, asked: dict[str, set[str]]) -> None:
     """A package that only comes along with another may be gone with its next release."""
     logins = asked["msk"] | asked["kerberos"]
-    extras = asked["airflow"] | asked["lineage"] | asked["spark"] | asked["gate"] | logins
+    extras = asked["airflow"] | asked["spark"] | asked["gate"] | logins
     assert set() == missing(repository, PRODUCT, asked[""] | extras)
 
 

@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from email import message_from_string, policy
 from email.message import EmailMessage
-from importlib.metadata import distributions
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -61,9 +60,6 @@ def examples(page: str) -> dict[str, str]:
 
 STARTED = ("replicate__home__away", "audit__home__away")
 """Twinlog's Dags that the examples start."""
-
-LINEAGE = any(distributions(name="apache-airflow-providers-openlineage"))
-"""Whether the extra `lineage` is installed."""
 
 WAITING = """\
 from datetime import timedelta
@@ -149,9 +145,6 @@ def users(
         "AIRFLOW_CONN_KAFKA_HOME": json.dumps({"conn_type": "kafka", "extra": login}),
         "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp),
     }
-    if LINEAGE:
-        transport = {"type": "file", "log_file_path": str(folder / "lineage.json"), "append": True}
-        settings["AIRFLOW__OPENLINEAGE__TRANSPORT"] = json.dumps(transport)
     with AirflowInstance(
         folder / "airflow", config, dags=dags, settings=settings, components=(*COMPONENTS, TRIGGERER)
     ) as instance:
@@ -203,25 +196,6 @@ def first_run(users: Any, copied_topic: str) -> tuple[str, str]:
     return waiting, run_id
 
 
-def datasets(
-    users: Any, dag_id: str, run_id: str, task: str
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """What OpenLineage was told of a task that is done: datasets read, datasets written."""
-    lines = (users.instance.home.parent / "lineage.json").read_text().splitlines()
-    done = [
-        event
-        for event in map(json.loads, lines)
-        if event["eventType"] == "COMPLETE"
-        and event["job"]["name"] == f"{dag_id}.{task}"
-        and run_id in json.dumps(event["run"])
-    ]
-    assert 1 == len(done)
-    inputs, outputs = (
-        [(it["namespace"], it["name"]) for it in done[0][kind]] for kind in ("inputs", "outputs")
-    )
-    return inputs, outputs
-
-
 def waits(users: Any) -> str:
     """Start a run that waits for a yes; the triggerer has asked, and logged a no with its reasons."""
     users.api.pause("waiting", paused=False)
@@ -256,10 +230,6 @@ def test_from_copy_to_ready(users, secure_cluster, cluster_b, copied_topic, firs
     assert {"ready": "success"} == finish(users, "waiting", waiting), all_logs(users, "waiting")
     late = users.wait("the deadline", lambda: [it["text"] for it in alarms if it["run"] == waiting])
     assert late[0].startswith(f"twinlog home->away: waiting of run {waiting}\n- ")
-    if LINEAGE:
-        source = (f"kafka://{secure_cluster.address('SASL_PLAINTEXT')}", copied_topic)
-        target = (f"kafka://{cluster_b.bootstrap_servers}", f"home.{copied_topic}")
-        assert ([source], [target]) == datasets(users, STARTED[0], copied, "copy")
     heard = users.wait("load_orders", lambda: users.api.runs("load_orders"))
     assert {"load": "success"} == finish(users, "load_orders", heard[0]["dag_run_id"])
     assert [f"home.{copied_topic}"] == users.api.result("load_orders", heard[0]["dag_run_id"], "load")

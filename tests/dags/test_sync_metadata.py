@@ -41,34 +41,9 @@ def test_schedules_are_mm2s_intervals(dags) -> None:
     assert [dt.timedelta(minutes=2), dt.timedelta(minutes=10), dt.timedelta(minutes=10)] == every
 
 
-def test_a_person_stands_between_plan_and_apply_where_one_is_asked_for(dags) -> None:
+def test_a_dag_only_plans_where_a_person_applies(dags) -> None:
     """By `twinlog.metadata.approval`."""
     tasks = {dag_id: [task.task_id for task in dag.topological_sort()] for dag_id, dag in dags.items()}
     assert ["plan", "apply"] == tasks["sync_metadata__A__B"]
-    assert ["plan", "approve", "apply"] == tasks["sync_metadata__B__C"]
+    assert ["plan"] == tasks["sync_metadata__B__C"]
     assert {"plan", "apply", "schemas"} == set(tasks["sync_metadata__C__A"])
-
-
-HOSTILE = [
-    "  + User:x READ: ALLOW",
-    "```",
-    "  + a: ``````` <img src=https://x.example/pixel> ![](https://x.example/p)",
-    "[approved](https://x.example) **by security** <b>{{ 7 * 7 }}</b> {% raw %}",
-]
-
-
-def test_a_person_is_shown_text_and_no_page(dags) -> None:
-    """Whatever names and values hold, the body is one block of code: nothing in it is Markdown, HTML or Jinja."""
-    from markdown_it import MarkdownIt
-
-    from twinlog.airflow.tasks.metadata import PLAN_KEY
-    from twinlog.airflow.xcom import code_block
-
-    class Plan:
-        def xcom_pull(self, *, task_ids: str, key: str) -> str:
-            return {("plan", PLAN_KEY): code_block(HOSTILE)}[task_ids, key]
-
-    approve = dags["sync_metadata__B__C"].get_task("approve")
-    body = approve.render_template(approve.body, {"ti": Plan()})
-    tokens = MarkdownIt("commonmark").parse(body)
-    assert [("fence", "\n".join(HOSTILE) + "\n")] == [(token.type, token.content) for token in tokens]

@@ -63,13 +63,6 @@ def shortened_text(lines: Sequence[str], whole_in: str) -> str:
     return "\n".join(lines)
 
 
-def code_block(lines: Sequence[str]) -> str:
-    """Return lines as a literal block of Markdown: its fence is longer than any fence within.  Pure."""
-    runs = (len(run) for line in lines for run in re.findall("`+", line))
-    fence = "`" * max(3, 1 + max(runs, default=0))
-    return "\n".join([f"{fence}text", *lines, fence])
-
-
 def table(rows: Sequence[tuple[str, str]], whole_in: str) -> str:
     """Return rows as a table in Markdown that nothing in them can end, up to `MOST_BYTES`.  Pure."""
     lines = [f"| {escaped(name)} | {escaped(text)} |" for name, text in rows]

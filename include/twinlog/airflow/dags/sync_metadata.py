@@ -1,11 +1,10 @@
 """The Dag of a flow that brings topic configs, ACLs, quotas and schemas of the source to the target.
 
-With `twinlog.metadata.approval` a person approves each plan before it is applied.
+With `twinlog.metadata.approval` it only plans: a person applies the plan by the command line.
 """
 
 from __future__ import annotations
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, chain
 
 from twinlog.airflow.dags.common import calls, dag_of_flow
@@ -31,18 +30,7 @@ def of_flow(dag_id: str, flow: FlowSettings) -> DAG:
         params=metadata.PARAMS,
     ) as dag:
         plan = calls("plan", metadata.plan, flow.name, "Plan the changes; end the run if there are none.")
-        if flow.metadata.approval:
-            approve = ApprovalOperator(
-                task_id="approve",
-                subject=f"Apply this metadata plan to {flow.target.alias}?",
-                # A block of code, whatever names and values of the clusters hold:
-                # twinlog.airflow.xcom.code_block.
-                body="{{ ti.xcom_pull(task_ids='plan', key='diff') }}",
-                doc_md="Wait for a person; a rejected plan changes nothing.",
-            )
-            does = "Make exactly the changes that were approved."
-            chain(plan, approve, calls("apply", metadata.apply_approved, flow.name, does))
-        else:
+        if not flow.metadata.approval:
             chain(plan, calls("apply", metadata.apply, flow.name, "Make the changes, item by item."))
         if flow.metadata.schemas.copied:
             does = "Bring subjects to the target's schema registry."

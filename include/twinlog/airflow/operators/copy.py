@@ -11,7 +11,6 @@ from airflow.sdk import Context
 from twinlog.airflow.cycle import CycleRequest, request_of, why_nothing_was_copied
 from twinlog.airflow.flows import configuration_path
 from twinlog.airflow.following import driver_name, followed, gives_way_to, leaves_it_to
-from twinlog.airflow.lineage import lineage_of_copy
 from twinlog.airflow.operators.spark_job import Step
 from twinlog.airflow.tasks.frame import discovered
 from twinlog.airflow.versions import AirflowSkipException
@@ -130,4 +129,4 @@ def listed(reasons: list[str]) -> str:
     return "; ".join(reasons[:SHOWN]) + and_more(len(reasons), SHOWN, "; and {} more")
 
 
-COPY = Step(copy_request, for_xcom, failure_of, lineage=lineage_of_copy)
+COPY = Step(copy_request, for_xcom, failure_of)

@@ -56,7 +56,7 @@ def asking(subject: str) -> QuestionOperator:
         task_id="approve",
         options=[recovery.YES, recovery.NO],
         subject=subject,
-        # Cells are escaped, or it is a block of code, whatever names on the clusters hold.
+        # Cells are escaped, whatever names on the clusters hold.
         body="{{ ti.xcom_pull(task_ids='gate', key='note') }}",
         params=failover.IF_REJECTED,
         doc_md="Wait for a person, who sees the facts.",

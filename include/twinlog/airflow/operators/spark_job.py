@@ -14,7 +14,6 @@ from airflow.sdk import BaseOperator, Connection, Context
 
 from twinlog import errors
 from twinlog.airflow.flows import SPARK_CONNECTION, STEP_JOB, read_configuration
-from twinlog.airflow.lineage import Lineage
 from twinlog.airflow.plugin.links import FlowPageLink
 from twinlog.airflow.secrets import RememberedConnections
 from twinlog.airflow.versions import AirflowException, AirflowNotFoundException
@@ -38,13 +37,12 @@ class Step:
 
     `request` says what to run; it raises AirflowSkipException if there is nothing to do, or the error of a wrong form.
     `for_xcom` cuts a result to what XCom holds.  `failure` returns the error that a result amounts to, None if all is
-    in order.  `lineage` tells what a result has read and written.
+    in order.
     """
 
     request: Callable[[FlowSettings, Context], Request]
     for_xcom: Callable[[Json], Json]
     failure: Callable[[Json], Exception | None]
-    lineage: Callable[[FlowSettings, Json], Lineage] = lambda _flow, _outcome: Lineage()
 
 
 class SparkStepOperator(BaseOperator):  # type: ignore[misc]
@@ -62,7 +60,6 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         self.flow = flow
         self._hook: Any = None
         self._running: Running | None = None
-        self._lineage = Lineage()
 
     def execute(self, context: Context) -> Json:
         """Run the step if there is something to do.  Raises its error, as transient or terminal."""
@@ -71,7 +68,6 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         failure: Exception | None = error_of(outcome)
         document = outcome or {}
         if failure is None:
-            self.note_lineage(flow, document)
             document, failure = self.step.for_xcom(document), self.step.failure(document)
             for line in lines_of(document):
                 self.log.info(line)
@@ -96,14 +92,6 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
             cancelling.start()
             cancelling.join(CANCEL_SECONDS)
         sys.exit(128 + signal.SIGTERM)
-
-    def note_lineage(self, flow: FlowSettings, outcome: Json) -> None:
-        """Remember what the step has read and written, for OpenLineage."""
-        self._lineage = self.step.lineage(flow, outcome)
-
-    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """Return the topics that were read and written; OpenLineage's listener calls it, if it is installed."""
-        return self._lineage.facets()
 
     def started(self, running: Running) -> None:
         """Keep the jobs on a Connect server, to be ended with the task."""

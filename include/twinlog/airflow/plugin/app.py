@@ -20,7 +20,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from twinlog.airflow.flows import slug
-from twinlog.airflow.plugin.flow_page import LEVELS, FlowPage, flow_page_of
+from twinlog.airflow.plugin.flow_page import FlowPage, flow_page_of
 from twinlog.airflow.plugin.links import dags_address
 from twinlog.airflow.plugin.overview import Overview, json_of, overview_of
 from twinlog.airflow.plugin.reading import Reader, SeenFlow
@@ -40,7 +40,7 @@ def draw_overview(page: Overview, *, dags: str, nonce: str) -> str:
 
 def draw_flow(page: FlowPage, *, dags: str, nonce: str) -> str:
     """Draw the page of one flow."""
-    return _draw("flow.html", {"page": page, "dags": dags, "nonce": nonce, "levels": LEVELS})
+    return _draw("flow.html", {"page": page, "dags": dags, "nonce": nonce})
 
 
 def _draw(name: str, values: Mapping[str, Any]) -> str:

@@ -1,9 +1,8 @@
-"""The tasks of a metadata Dag: plan, wait for a person if approval is set, apply what was approved."""
+"""The tasks of a metadata Dag: plan, and apply, unless a person is to do that by the command line."""
 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +14,12 @@ from twinlog import clock
 from twinlog.airflow import form
 from twinlog.airflow.tasks.frame import flow_of, opened_own
 from twinlog.airflow.versions import AirflowSkipException
-from twinlog.airflow.xcom import MOST_CHARACTERS, code_block, short, shortened, shortened_text
+from twinlog.airflow.xcom import MOST_CHARACTERS, short, shortened
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import syncs_every
 from twinlog.errors import ClusterRefused, TerminalError
-from twinlog.jsonable import NOT_SHOWN, Json, to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.metadata.subjects import Subject, intervals
 from twinlog.visible import and_more, visible
 
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from twinlog.topics.plan import Refusal
 
 log = logging.getLogger(__name__)
-
-PLAN_KEY = "diff"
-"""The XCom of task `plan` that holds the plan as Markdown, for the person who approves it."""
 
 WHOLE = "`twinlog metadata plan --save FILE`"
 
@@ -56,7 +52,7 @@ PARAMS = {
 
 
 def plan(flow_name: str) -> Json:
-    """Plan, and return the plan as it would be saved; skip the next tasks if there is nothing to change.
+    """Plan, and return the plan as it would be saved; skip the next task if there is nothing to change.
 
     Raises ClusterRefused if a part could not be planned and nothing else is to be done.
     """
@@ -68,12 +64,9 @@ def plan(flow_name: str) -> Json:
     with _open(flow_name) as (flow, clusters):
         _skip_when_not_standing_by(flow, clusters, by_form=bool(context["params"].get("profile")))
         found = make_plan(flow, clusters, _due(flow))
-        texts = _say(plan_lines(found))
+        _say(plan_lines(found))
         saved = plan_document(
             found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
-        )
-        context["ti"].xcom_push(
-            PLAN_KEY, code_block(shortened_text(texts, "`twinlog metadata plan`").splitlines())
         )
         if not found.changes and not context["params"].get("dry_run"):
             apply(flow, found, clusters.target)  # remembers what both sides agree on
@@ -81,6 +74,11 @@ def plan(flow_name: str) -> Json:
         context["ti"].xcom_push("return_value", shortened(saved, WHOLE))
         _raise_refused(found.refused)
         raise AirflowSkipException("dry run" if found.changes else "nothing to change")
+    if flow.metadata.approval:
+        log.info(
+            "%d changes wait for a person: `twinlog metadata plan --save FILE`, then apply that",
+            len(found.changes),
+        )
     return shortened(saved, WHOLE)
 
 
@@ -90,22 +88,6 @@ def apply(flow_name: str) -> Json:
 
     with _open(flow_name) as (flow, clusters):
         return _finish(sync.run(flow, clusters, _due(flow)))
-
-
-def apply_approved(flow_name: str) -> Json:
-    """Apply exactly the approved plan; a plan too large for XCom is made again and must be the same.
-
-    Raises what `twinlog.metadata.apply_plan` raises, and ClusterRefused if a change was refused.
-    """
-    from twinlog.metadata import apply_plan
-    from twinlog.metadata.plan_file import parse_plan
-
-    document = get_current_context()["ti"].xcom_pull(task_ids="plan")
-    with _open(flow_name) as (flow, clusters):
-        if NOT_SHOWN in document:
-            document = _made_again(flow, clusters, document)
-        saved = parse_plan(json.dumps(document), "the approved plan")
-        return _finish(apply_plan.run(flow, clusters, saved))
 
 
 def schemas(flow_name: str) -> Json:
@@ -129,24 +111,6 @@ def schemas(flow_name: str) -> Json:
             flow=flow_name,
         )
     return document
-
-
-def _made_again(flow: FlowSettings, clusters: Clusters, approved: Json) -> Json:
-    """Plan again; return the plan if its digest is that of the approved one, else raise TerminalError."""
-    from twinlog.metadata.plan_file import plan_document
-    from twinlog.metadata.sync import make_plan
-
-    found = make_plan(flow, clusters, _due(flow))
-    at_ms = approved["saved_at_ms"]
-    again = plan_document(found, clusters.source.cluster_id(), clusters.target.cluster_id(), at_ms)
-    if again["digest"] != approved["digest"]:
-        raise TerminalError(
-            "what would be changed is not what was approved any more",
-            hint="trigger the Dag again, and approve the new plan",
-            code="plan-drifted",
-            flow=flow.name,
-        )
-    return again
 
 
 @contextmanager
@@ -208,13 +172,12 @@ def _finish(result: MetadataResult) -> Json:
     return document
 
 
-def _say(lines: Iterator[tuple[str, str]]) -> list[str]:
+def _say(lines: Iterator[tuple[str, str]]) -> None:
     texts = [visible(text) for _, text in lines]
     for text in texts[:MOST_LINES]:
         log.info(short(text, MOST_CHARACTERS))
     if len(texts) > MOST_LINES:
         log.info("and %d lines more: `twinlog metadata plan` shows all of them", len(texts) - MOST_LINES)
-    return texts
 
 
 def _raise_refused(refused: tuple[Refusal, ...]) -> None:

@@ -121,7 +121,7 @@ class MetadataSettings:
     profile: Profile = setting(choice(Profile), "twinlog.metadata.profile", "standby")
     """role of the target: `standby`, `promoted`, or `mm2` (MM2's own rules); see [Metadata](metadata.md)"""
     approval: bool = setting(BOOLEAN, "twinlog.metadata.approval", "false")
-    """whether a person approves each metadata plan in Airflow before it is applied"""
+    """whether a person applies each metadata plan: cycles and the Dag only make it"""
     quotas: bool = setting(BOOLEAN, "twinlog.sync.quotas.enabled", "false")
     """whether client quotas are synced; needs ALTER_CONFIGS on the target cluster"""
     schemas: SchemasSettings = section(SchemasSettings)
