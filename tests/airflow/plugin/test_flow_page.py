@@ -113,7 +113,6 @@ def test_every_part_of_the_page_is_there() -> None:
     assert [
         "What is wrong, and what to do",
         "Processes that follow it",
-        "The last day, as cycles saw it",
         "Topics",
         "Gaps",
         "Consumer groups",
