@@ -83,8 +83,8 @@ class CopySettings:
     """Spark master of the copy: `local[N]`, `spark://...`, or a Connect server `sc://...`; `auto` is the warm server of
     `twinlog machine spark start` if it answers and is of this build, else `local[2]`
     ([operations](operations.md#a-warm-spark)); who else is let in there:
-    [security](security.md#spark-what-travels-where). `yarn` and `k8s://...` are handed to Spark as they are, and were
-    never tried"""
+    [security](security.md#spark-what-travels-where). `yarn` and `k8s://...` are handed to Spark as they are
+    ([what was tried](howto/spark-clusters.md#yarn-and-kubernetes))"""
     follow_seconds: int = setting(POSITIVE_LONG, "twinlog.follow.seconds", "60")
     """how often follow mode (`twinlog run --for`, a continuous Dag) looks for new topics and partitions, tries
     partitions with errors again, and assigns partitions anew when one lane stays overloaded while another could take
