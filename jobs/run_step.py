@@ -30,8 +30,7 @@ def main() -> int:
     lines = logging.StreamHandler()
     lines.setFormatter(VisibleFormatter("%(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[lines])
-    for talkative in ("py4j", "great_expectations"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     collect_rarely()
     try:
         if len(sys.argv) != 2:

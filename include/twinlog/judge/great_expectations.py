@@ -6,6 +6,7 @@ ephemeral context, and writes nothing.  `twinlog.judge.data_docs` makes pages of
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -94,7 +95,11 @@ def expectation(check: Check) -> Any:
 
 def _run(suite: Suite, table: pd.DataFrame) -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     import great_expectations as gx
+
+    # This module of it has a level of its own, and logs the paths of temporary folders.
+    logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}

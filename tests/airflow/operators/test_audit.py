@@ -36,7 +36,7 @@ OUTCOME = {
             "target": None,
         }
     ],
-    "problems": [{"message": "no map"}],
+    "problems": [{"message": "no map", "hint": "audit"}],
 }
 
 
@@ -84,6 +84,12 @@ def test_a_failure_says_where() -> None:
         "the audit does not call the copy equal, 1 differences: t-0 value at 7 -> 8; no map"
         == not_equal(OUTCOME).message
     )
+    nothing = {
+        **OUTCOME,
+        "differences": [],
+        "problems": [{"message": "no record", "hint": "run a cycle first"}],
+    }
+    assert "run a cycle first" == not_equal(nothing).hint
 
 
 def test_a_job_that_died_is_tried_again() -> None:

@@ -57,10 +57,12 @@ def not_equal(outcome: Json) -> TerminalError | None:
         f"{it['topic']}-{it['partition']} {it['kind']} at {it['upstream_offset']} -> {it['downstream_offset']}"
         for it in outcome["differences"][:5]
     ]
-    reasons = [*places, *(it["message"] for it in outcome["problems"][:5])]
+    problems = outcome["problems"][:5]
+    reasons = [*places, *(it["message"] for it in problems)]
+    hints = ["`twinlog audit --full` shows the records"] if places else [it["hint"] for it in problems[:1]]
     return TerminalError(
         f"the audit does not call the copy equal, {outcome['difference_count']} differences: {'; '.join(reasons)}",
-        hint="`twinlog audit --full` shows the records",
+        hint="".join(hints),
         code="not-equal",
     )
 

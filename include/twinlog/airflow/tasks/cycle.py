@@ -176,7 +176,6 @@ def validate(flow_name: str) -> Json:
     """Run the step.  Raises TerminalError if a critical check failed: the copy must not be relied upon."""
     from twinlog.steps import validate as step
 
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     context = get_current_context()
     copied = context["ti"].xcom_pull(task_ids="copy") or {}
     with working(flow_name) as (flow, clusters):

@@ -68,8 +68,9 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
     outlet_events[readiness(asked.flow.target.alias)].extra = asset_extra(shown)
     if not asked.result.ready:
         context["ti"].xcom_push("return_value", shown)
+        verdict, *reasons = why_not(asked.result)
         raise TerminalError(
-            " ".join(why_not(asked.result)), hint="docs/gate.md says what to do", code="not-ready"
+            f"{verdict} {'; '.join(reasons)}", hint="docs/gate.md says what to do", code="not-ready"
         )
     return shown
 
@@ -103,7 +104,6 @@ def ask(flow_name: str, request: GateRequest, keeps: Callable[[GateResult], bool
     from twinlog.judge.great_expectations import validate
     from twinlog.state.ledger import read_ledger
 
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs every import step
     configuration = read_configuration(ask_airflow)
     flow = enabled_flow(configuration, flow_name)
     seal = Seal.of(configuration, flow)
