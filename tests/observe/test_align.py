@@ -6,49 +6,20 @@ Covers twinlog.observe.align, .search, .side, .likeness, .tally and .last_copies
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from observed_logs import ListLog, Records, count, distinct, laid, sources, told
-from pydantic import TypeAdapter
+from observed_logs import LATER, NUMBERED, ListLog, Records, count, distinct, laid, observed, sources, told
 
 from batches import Rec
-from twinlog.jsonable import to_json
 from twinlog.observe import last_copies
 from twinlog.observe.align import match
 from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent
-
-AS_JSON = TypeAdapter(Matched)
-LATER = 10 * HORIZON_MS
-NUMBERED = list(enumerate(distinct(20)))
-
-
-def observed(
-    source: Records, target: Records, cuts: Sequence[tuple[int, int]] = (), **how: Any
-) -> list[Matched]:
-    """Match in increments that end at (upstream, downstream), then to the ends, then once more past the horizon."""
-    results: list[Matched] = []
-    carried = Carried(0, 0)
-    starts = {"start": how.pop("source_start", 0)}, {"start": how.pop("target_start", 0)}
-    shape = {"sizes": how.pop("sizes", (3, 1, 7)), "codec": how.pop("codec", 0)}
-    append_time = how.pop("append_time", 0)
-    ends = [*cuts, (1 << 60, 1 << 60)]
-    for turn, (upstream, downstream) in enumerate([*ends, ends[-1], ends[-1]]):
-        now = (max(0, turn - len(cuts))) * LATER
-        logs = (
-            ListLog(source, upstream, **shape, **starts[0]),
-            ListLog(target, downstream, append_time=append_time, **shape, **starts[1]),
-        )
-        result = match(*logs, carried, now_ms=now, **how)
-        results.append(AS_JSON.validate_json(json.dumps(to_json(result))))
-        carried = results[-1].carried
-    return results
 
 
 def pairs(results: Sequence[Matched]) -> list[tuple[int, int]]:

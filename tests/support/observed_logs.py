@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from batches import Rec, encode
 from twinlog.formats.ledger.audit import Unproved
+from twinlog.jsonable import to_json
 from twinlog.logs.partition_reader import Block, Item, Lost
-from twinlog.observe.values import Finding, Matched
+from twinlog.observe.align import match
+from twinlog.observe.values import HORIZON_MS, Carried, Finding, Matched
 
 Records = list[tuple[int, Rec]]
+AS_JSON = TypeAdapter(Matched)
+LATER = 10 * HORIZON_MS
 
 
 @dataclass
@@ -98,3 +104,28 @@ def told(matched: Sequence[Matched], source: Records, target: Records) -> set[tu
 def count(matched: Sequence[Matched], kind: Finding) -> int:
     """Count the records found."""
     return sum(it.counts.get(kind, 0) for it in matched)
+
+
+NUMBERED = list(enumerate(distinct(20)))
+
+
+def observed(
+    source: Records, target: Records, cuts: Sequence[tuple[int, int]] = (), **how: Any
+) -> list[Matched]:
+    """Match in increments that end at (upstream, downstream), then to the ends, then once more past the horizon."""
+    results: list[Matched] = []
+    carried = Carried(0, 0)
+    starts = {"start": how.pop("source_start", 0)}, {"start": how.pop("target_start", 0)}
+    shape = {"sizes": how.pop("sizes", (3, 1, 7)), "codec": how.pop("codec", 0)}
+    append_time = how.pop("append_time", 0)
+    ends = [*cuts, (1 << 60, 1 << 60)]
+    for turn, (upstream, downstream) in enumerate([*ends, ends[-1], ends[-1]]):
+        now = (max(0, turn - len(cuts))) * LATER
+        logs = (
+            ListLog(source, upstream, **shape, **starts[0]),
+            ListLog(target, downstream, append_time=append_time, **shape, **starts[1]),
+        )
+        result = match(*logs, carried, now_ms=now, **how)
+        results.append(AS_JSON.validate_json(json.dumps(to_json(result))))
+        carried = results[-1].carried
+    return results

@@ -176,7 +176,10 @@ def coverage(
             audit = audit if remote_topic_ids.get(life.topic) == audit.remote_topic_id else None
         try:
             log_start = (log_starts or {}).get(life.topic_partition, 0)
-            found.append(partition_coverage(life, maps[life].open(), audit, log_start))
+            covers = partition_coverage(life, maps[life].open(), audit, log_start)
+            # Every changed copy has a source record, so it was compared, also if it is not named by itself.
+            observed = life in ledger.observed
+            found.append(replace(covers, differing=covers.differences) if observed else covers)
         except UnreadableMap:
             unread = (UnprovedCount(Unproved.NO_MAP.value, 1),)
             found.append(PartitionCoverage(life.topic, life.partition, 1, 0, 0, None, unread))

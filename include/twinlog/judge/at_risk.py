@@ -46,6 +46,11 @@ class TopicAtRisk:
         return self.seconds is None or self.seconds > self.rpo_seconds
 
     @property
+    def tells(self) -> bool:
+        """Say whether something of it is at risk, or not known, or stands otherwise than on the source."""
+        return self.records != 0 or self.undecided > 0 or self.over_rpo or bool(self.mark or self.drift)
+
+    @property
     def mark(self) -> str:
         """Say what is wrong with a topic that did not stand still; "" if it did, or was not watched."""
         return "" if not self.moving else "cannot be seen" if self.records is None else "still written to"

@@ -10,10 +10,19 @@ WHAT_TO_DO: Mapping[str, str] = {
     "missing": "see what filters or drops records there, and let it copy the topic anew",
     "changed": "see which transform changes them; if it is meant, accept it",
     "reordered": "no engine should: see whether two of them copy the topic",
-    "foreign": "see who else writes to the copy",
+    "foreign": "see who else writes to the copy: a client, or another source that is copied into the same topic",
     "doubled": "clients must bear it, as after each restart of an at-least-once engine: accept it",
 }
 """What to do about records of each kind of finding, the worst first."""
+
+CAUSES: Mapping[str, str] = {
+    "key": "a transform of keys",
+    "value": "a transform (SMT), or null made empty",
+    "headers": "a transform, or headers that say where a record comes from",
+    "timestamp": "an engine that gives records its own time",
+    "offset": "a record before them that was doubled, left out or added",
+}
+"""What is likely to have changed a field of copies."""
 
 OBSERVED = tuple(
     row(
@@ -21,6 +30,7 @@ OBSERVED = tuple(
         f"the engine that copies has left no record {kind}",
         f"`twinlog gate --report FILE` names them, and since when; {advice}",
         seen=Seen.CYCLE,
+        lines=f"{kind}_how",
     )
     for kind, advice in WHAT_TO_DO.items()
 )
@@ -54,7 +64,7 @@ OF_ENGINE: Mapping[str, str] = {
     "copy-not-cut-off": "the copy was deleted, recreated or lost records; let the engine copy the topic anew",
     "partition-parity": "let the engine add the partitions, or add them by hand",
     "progress-never-goes-back": "the copy was made anew, or somebody else writes to the flow's state",
-    "map-known": f"groups would start at a guess; {_EXACT}",
+    "map-known": f"groups would start at a guess; {_EXACT}; copies of what the source has lost stay without a place",
     "lag-records": "stop the producers, end open transactions, wait until the engine is through, run a cycle"
     " (`twinlog run --once`), and ask again",
     "group-covered": f"see the reason in `twinlog groups`; {_EXACT}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.audit.coverage import Coverage, PartitionCoverage, by_topic, total
@@ -16,11 +16,12 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import open_gaps
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
-from twinlog.formats.ledger.observed import KINDS, MISSING
+from twinlog.formats.ledger.observed import CHANGED, FOREIGN, KINDS, MISSING, Observed
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.grouped import grouped
 from twinlog.judge.check import Cell, Row, Use
-from twinlog.kafka_types import SourceIncarnation
+from twinlog.judge.observed import CAUSES
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 
 MOST_OF_IT = 50
 """Percent of the records on both sides that must be proved if `twinlog.audit.percent` does not say.
@@ -213,15 +214,41 @@ def _found(flow: FlowSettings, facts: FlowFacts, topic: TopicFacts) -> Row:
     if not flow.observed or topic.copy is None:
         return dict.fromkeys(FOUND.values())
     every = found_in(facts, topic).items()
-    return {FOUND[kind]: it if it.least and it.doubt else it.fact for kind, it in every}
+    found = {FOUND[kind]: it if it.least and it.doubt else it.fact for kind, it in every}
+    beyond, how = _beyond(facts, topic), how_changed(topic.topic, _observed(facts, topic))
+    strange = f"{topic.topic}: {beyond:,} of them in partitions that the source does not have"
+    return {**found, "changed_how": tuple(how), "foreign_how": (strange,) if beyond else ()}
+
+
+def _beyond(facts: FlowFacts, topic: TopicFacts) -> int:
+    """Count the records in partitions of an observed copy that its source does not have: nobody looks at them."""
+    end = topic.copy_partitions if isinstance(topic.copy_partitions, int) else 0
+    places = (TopicPartition(topic.remote_topic, number) for number in range(topic.partition_count, end))
+    return sum(it.end - it.log_start for place in places if (it := facts.copies.get(place)) is not None)
+
+
+def _observed(facts: FlowFacts, topic: TopicFacts) -> list[Observed]:
+    places = (
+        SourceIncarnation(topic.topic, topic.topic_id, partition.partition) for partition in topic.partitions
+    )
+    return [it for place in places if (it := facts.ledger.observed.get(place)) is not None]
+
+
+def how_changed(topic: str, seen: Collection[Observed]) -> Iterator[str]:
+    """Say which fields the engine has changed in how many copies, those that are named, and what may have done it."""
+    named = [finding for observed in seen for finding in observed.findings if finding.kind == CHANGED]
+    others = sum(observed.counts.get(CHANGED, 0) for observed in seen) - sum(it.records for it in named)
+    least = "at least " if others else ""
+    none_equal = "" if any(observed.equal for observed in seen) else ", and no copy is equal"
+    for fields, findings in grouped((finding.fields, finding) for finding in named).items():
+        records = sum(finding.records for finding in findings)
+        causes = " or ".join(CAUSES[name] for name in fields)
+        yield f"{topic}: {', '.join(fields)} of {least}{records:,}{none_equal}: likely {causes}"
 
 
 def found_in(facts: FlowFacts, topic: TopicFacts) -> Mapping[str, Total]:
     """Count by kind what was found in an observed copy; what nobody has looked at leaves it known in part."""
-    places = (
-        SourceIncarnation(topic.topic, topic.topic_id, partition.partition) for partition in topic.partitions
-    )
-    seen = [it for place in places if (it := facts.ledger.observed.get(place)) is not None]
+    seen = _observed(facts, topic)
     others = topic.partition_count - len(seen)
     unseen = f"{others} partition(s) were not observed yet" if others > 0 else ""
     passed_over = sum(observed.passed_over for observed in seen)
@@ -231,7 +258,8 @@ def found_in(facts: FlowFacts, topic: TopicFacts) -> Mapping[str, Total]:
 
     return {
         kind: Total(
-            sum(observed.counts.get(kind, 0) for observed in seen),
+            sum(observed.counts.get(kind, 0) for observed in seen)
+            + (_beyond(facts, topic) if kind == FOREIGN else 0),
             unseen or (waiting if kind == MISSING else open_end),
         )
         for kind in KINDS

@@ -18,14 +18,28 @@ Law: increments find what one pass finds, wherever they are cut, if the copy was
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from twinlog.batches.columns import Int64s
+from twinlog.batches.columns import Columns, Int64s
+from twinlog.grouped import grouped
 from twinlog.observe.last_copies import LastCopies, segments
-from twinlog.observe.likeness import TIMESTAMP, VALUE, WEAKER, alike, differences, leading
+from twinlog.observe.likeness import (
+    NULL,
+    OFFSET,
+    TIMESTAMP,
+    VALUE,
+    WEAKER,
+    alike,
+    deletions,
+    differences,
+    keys,
+    leading,
+    traits,
+)
 from twinlog.observe.search import PROBE, Meeting, Search, window
 from twinlog.observe.side import NOTHING_BEHIND, Log, Place, Side
 from twinlog.observe.tally import Tally
@@ -40,6 +54,9 @@ MOST_BETWEEN = 16
 OFTEN = 64
 """Records changed in the same way until it counts as what the engine does to all."""
 
+MOST_AWAITED = 200_000
+"""Keys of a compacted topic of which a copy is awaited; those of others are not comparable."""
+
 MOST_SKIPPED = 2_000
 """Skipped stretches that are waited for; if there are more, the oldest are missing at once."""
 
@@ -53,14 +70,18 @@ def match(
     horizon_ms: int = HORIZON_MS,
     hints: Sequence[tuple[int, int]] = (),
     compacted: bool = False,
+    equal_offsets: bool = False,
 ) -> Matched:
     """Match what came since the last increment; `Carried(0, 0)` begins with both logs' first records.
 
     The end of `source` must have been asked for after that of `target`: then every copied record is in it.  `hints`
     are (upstream, downstream) that the engine tells of, in order, as MM2's offset syncs; they are tried, not believed.
+    With `equal_offsets` a copy at another offset than its source record is changed.
     """
     walk = _Walk(Side(source, carried.source_to), Side(target, carried.target_to), carried, hints)
-    walk.compacted, walk.now = compacted, now_ms
+    walk.compacted, walk.equal_offsets, walk.now = compacted, equal_offsets, now_ms
+    if compacted:
+        walk.await_on()
     walk.run()
     walk.leave(horizon_ms)
     return walk.result(horizon_ms)
@@ -69,7 +90,8 @@ def match(
 class _Walk:
     """The state of one increment: `upstream` and `downstream` are the offsets at which it looks next.
 
-    `strays` are records of the copy before `downstream` that have no counterpart so far.
+    `strays` are records of the copy before `downstream` that have no counterpart so far.  `awaited` are the last source
+    records without a copy of compacted topics, by key, `seen_ms` when they were first seen, if an increment before did.
     """
 
     def __init__(
@@ -85,8 +107,19 @@ class _Walk:
         self.copies, self.tally = LastCopies(carried.open), Tally()
         self.search, self.unmatched, self.looked_far = Search(source, hints), 0, 0
         self.last: tuple[int, bytes] | None = None
-        self.ignored, self.compacted, self.now = 0, False, 0
+        self.ignored, self.compacted, self.equal_offsets, self.now = 0, False, False, 0
         self.changes: Counter[int] = Counter()
+        self.awaited: dict[bytes, int] = {}
+        self.seen_ms: dict[int, int] = {}
+
+    def await_on(self) -> None:
+        """Await the records of a compacted topic that an earlier increment did, if the source still has them."""
+        told = [skipped for skipped in self.skipped if skipped.told]
+        waiting, self.skipped = [skipped for skipped in self.skipped if not skipped.told], told
+        for skipped in waiting:
+            for offsets in self.source.stretches(*skipped.upstream):
+                self.seen_ms |= dict.fromkeys(offsets.tolist(), skipped.seen_ms)
+                self._await_keys(offsets)
 
     def run(self) -> None:
         """Walk to the end of the copy."""
@@ -108,6 +141,9 @@ class _Walk:
             self.run()
         if self.strays:
             self.downstream = self.strays[0].offset
+        self.tally.not_comparable -= len(self.awaited)
+        for offset in self.awaited.values():
+            self.skipped.append(Skipped((offset, offset + 1), self.seen_ms.get(offset, self.now)))
         overdue = len([skipped for skipped in self.skipped if not skipped.told]) - MOST_SKIPPED
         for number, it in enumerate(self.skipped):
             if not it.told and (it.seen_ms <= self.now - horizon_ms or number < overdue):
@@ -163,6 +199,7 @@ class _Walk:
         if self.strays:
             self._judge_strays(ours.offset)
         self._count_indistinct(ours, count)
+        self._come(right.where(slice(count)))
         self._take(left.offsets[:count], right.offsets[:count], differs & ~blind)
         return True
 
@@ -174,10 +211,16 @@ class _Walk:
         if again:
             self._note_again(upstream[:again], downstream[:again])
         self.copies.add(upstream, downstream)
-        self.tally.changed(upstream, downstream, differs)
+        moved = np.where(upstream == downstream, 0, OFFSET) if self.equal_offsets else 0
+        self.tally.changed(upstream, downstream, differs | moved)
         self.upstream, self.downstream = int(upstream[-1]) + 1, int(downstream[-1]) + 1
         self.copied_to, self.matched_to = max(self.copied_to, self.upstream), self.downstream
-        self.unmatched = self.looked_far = 0
+        self.unmatched, self.looked_far = 0, self._patience
+
+    @property
+    def _patience(self) -> int:
+        """Return how many records in a row may have no counterpart until they are looked for far away, again."""
+        return PROBE << self.search.in_vain if self.search.in_vain else 0
 
     def _note_again(self, upstream: Int64s, downstream: Int64s) -> None:
         late = np.zeros(len(upstream), bool)
@@ -199,8 +242,8 @@ class _Walk:
         ignored = self.ignored | (TIMESTAMP if copy[0].chunk.append_time else 0)
         found = self.search.near(copy, self.upstream, ignored)
         if found is None and self.unmatched >= self.looked_far:
-            self.looked_far = 2 * self.unmatched + PROBE
             found = self.search.far(copy, self.upstream, ignored)
+            self.looked_far = max(2 * self.unmatched + PROBE, self._patience)
             weaker = None if found or self.ignored else self.search.weaker(copy, self.upstream, ignored)
             if weaker is not None:
                 self.ignored = weaker
@@ -230,11 +273,11 @@ class _Walk:
         began, behind = self.matched_to, self.downstream
         onward = meeting >= start and not at_end
         until = meeting if onward else NOTHING_BEHIND
-        count = len(strays)
-        candidates = window(self.source, start, count + MOST_BETWEEN, until) if strays else []
-        if strays and meeting < start:  # or the first ones that were copied again
-            before = window(self.source, max(0, meeting - count - MOST_BETWEEN), PROBE, meeting)
-            candidates += before[-count:]
+        count, most = len(strays), len(strays) + MOST_BETWEEN
+        candidates = window(self.source, start, most, until) if strays else []
+        if strays and not at_end:  # or the first ones of those copied again, or of those gone on with
+            least = (candidates[-1].offset + 1 if candidates else start) if onward else 0
+            candidates += window(self.source, max(least, meeting - most), most, meeting)[-count:]
         changed, foreign = _paired(strays, candidates, strictly=self.compacted)
         for stray, ours, differs in changed:
             blind = TIMESTAMP if stray.chunk.append_time else 0
@@ -255,6 +298,8 @@ class _Walk:
                 self.skipped.append(Skipped((start, meeting), self.now, told=True))
             left_out = {ours.offset for _, ours, _ in changed}
             self._skip(start, meeting, had, left_out, expired=expired or not had)
+        for stray in strays:
+            self._come(stray.chunk.columns.where(slice(stray.row, stray.row + 1)))
 
     def _note_change(self, fields: int, *, keyed: bool) -> None:
         """Tell records apart by their other fields from now on, if an engine changes the same ones again and again."""
@@ -266,20 +311,32 @@ class _Walk:
         """Note source records without a copy, but for those that were copied before the walk fell back (< `had`)."""
         for offsets in self.source.stretches(max(start, had), end):
             left = offsets[~np.isin(offsets, list(copied))] if copied else offsets
-            if self.compacted:
-                left = self._without_keys(left)
             if expired:
                 self.tally.not_comparable += len(left)
-                continue
-            for first, last in runs_of_offsets(left):
-                self.skipped.append(Skipped((first, last), self.now))
+            elif self.compacted and len(left):
+                self._await_keys(left)
+            else:
+                self.skipped += [Skipped(run, self.now) for run in runs_of_offsets(left)]
 
-    def _without_keys(self, offsets: Int64s) -> Int64s:
-        """Leave out what compaction may have taken from the copy."""
-        places = [self.source.at(it) for it in offsets.tolist()]
-        keyed = np.array([place is not None and _keyed(place) for place in places], bool)
-        self.tally.not_comparable += int(keyed.sum())
-        return offsets[~keyed]
+    def _await_keys(self, offsets: Int64s) -> None:
+        """Await records of a compacted topic, of one chunk: one is missing if nothing with its key was copied later.
+
+        Deletions are not comparable, nor records that the source has a later one for.
+        """
+        self.tally.not_comparable += len(offsets)
+        place = self.source.at(int(offsets[0]))
+        assert place is not None
+        columns = place.chunk.columns.where(np.isin(place.chunk.columns.offsets, offsets))
+        for offset, key, deleted in zip(offsets.tolist(), keys(columns), deletions(columns), strict=True):
+            self.awaited.pop(key, None)
+            if key != NULL and not deleted and len(self.awaited) < MOST_AWAITED:
+                self.awaited[key] = offset
+
+    def _come(self, copies: Columns) -> None:
+        """Await nothing that compaction may have taken from the copy for one of these later copies."""
+        if self.awaited:
+            for key in self.awaited.keys() & keys(copies):
+                del self.awaited[key]
 
     def _count_indistinct(self, ours: Place, count: int) -> None:
         columns = ours.chunk.columns
@@ -304,10 +361,16 @@ def _paired(
     Of several source records the first counts of which but one field differs, else the first.
     """
     changed, foreign, at = [], [], 0
+    places = grouped((trait, number) for number, it in enumerate(candidates) for trait in traits(it.raw))
     for stray in strays:
+        near: set[int] = set()
+        for trait in traits(stray.raw):
+            those = places.get(trait, ())
+            first = bisect_left(those, at)
+            near.update(those[first : first + MOST_BETWEEN])
         found = [
             (differs.bit_count() > 1, number, differs)
-            for number in range(at, len(candidates))
+            for number in near
             if (differs := alike(candidates[number].raw, stray.raw, strictly=strictly)) is not None
         ]
         if found:
@@ -320,7 +383,7 @@ def _paired(
 
 
 def _keyed(place: Place) -> bool:
-    return place.raw[1][:1] != b"\x01"  # the length -1
+    return place.raw[1][:1] != NULL
 
 
 def _without(stretch: Stretch, offsets: Int64s) -> Iterator[Stretch]:

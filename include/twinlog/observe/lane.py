@@ -22,7 +22,7 @@ class ObserveSpec(OfIncarnation):
 
     It is looked at as of `now_ms` (epoch ms).  `hints` are (upstream, downstream) offsets that the engine itself calls
     the same record.  `compacted` says that either side may have dropped records that have a later one with the same
-    key.
+    key, `equal_offsets` that the engine promises them.
     """
 
     topic: str
@@ -35,6 +35,7 @@ class ObserveSpec(OfIncarnation):
     now_ms: int
     hints: tuple[tuple[int, int], ...] = ()
     compacted: bool = False
+    equal_offsets: bool = False
 
 
 ObserveLaneSpec = ReadingLane[ObserveSpec]
@@ -97,5 +98,12 @@ class _Log:
 def _match(spec: ObserveSpec, source: PartitionReader, target: PartitionReader) -> Matched:
     ours = _Log(source, spec.topic, spec.partition, spec.source_end)
     theirs = _Log(target, spec.remote_topic, spec.partition, spec.target_end)
-    carried, compacted = spec.carried, spec.compacted
-    return match(ours, theirs, carried, now_ms=spec.now_ms, hints=spec.hints, compacted=compacted)
+    return match(
+        ours,
+        theirs,
+        spec.carried,
+        now_ms=spec.now_ms,
+        hints=spec.hints,
+        compacted=spec.compacted,
+        equal_offsets=spec.equal_offsets,
+    )

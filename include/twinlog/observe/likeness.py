@@ -8,16 +8,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from twinlog.audit.comparison.record_fields import Fields, fields_of
+from twinlog.audit.comparison.record_fields import fields_of
 from twinlog.audit.comparison.same_bytes import equal_rests
 from twinlog.batches.columns import MAX_VARINT, Columns, Int64s, read_varints
 
-FIELDS: Final = ("key", "value", "headers", "timestamp")
-KEY, VALUE, HEADERS, TIMESTAMP = 1, 2, 4, 8
-"""Bits of a set of fields."""
+FIELDS: Final = ("key", "value", "headers", "timestamp", "offset")
+KEY, VALUE, HEADERS, TIMESTAMP, OFFSET = 1, 2, 4, 8, 16
+"""Bits of a set of fields; the offset is compared where an engine keeps offsets."""
 
 WEAKER: Final = (HEADERS, TIMESTAMP, VALUE, HEADERS | TIMESTAMP, HEADERS | VALUE, KEY)
 """What an engine may do to every record; records are then told apart by the other fields, the first that succeeds."""
+
+NULL: Final = b"\x01"
+"""Null as it is encoded: the length -1."""
 
 _FIRST_LOOKS: Final = (16, 512)
 
@@ -74,23 +77,41 @@ def prints(columns: Columns, ignored: int) -> Int64s:
     return made
 
 
+def keys(columns: Columns) -> list[bytes]:
+    """Return the key of each record with the length before it; NULL for null."""
+    key, _, _ = _parts(columns)
+    return [bytes(columns.data[a:b]) for a, b in zip(key.starts.tolist(), key.ends.tolist(), strict=True)]
+
+
+def deletions(columns: Columns) -> list[bool]:
+    """Say of each record whether its value is null."""
+    starts = _parts(columns)[1].starts
+    return [columns.data[start] == NULL[0] for start in starts.tolist()]
+
+
+def traits(raw: tuple[int, bytes]) -> set[tuple[str, object]]:
+    """Return what a record may share with its changed copy: key, value and timestamp."""
+    fields = fields_of(raw[1])
+    found: set[tuple[str, object]] = {("timestamp", raw[0])}
+    if fields.key is not None:
+        found.add(("key", fields.key))
+    if fields.value:
+        found.add(("value", fields.value))
+    return found
+
+
 def alike(ours: tuple[int, bytes], theirs: tuple[int, bytes], *, strictly: bool) -> int | None:
     """Return what differs between two records if one may be a changed copy of the other, else None.
 
-    They have to share key, value or timestamp; `strictly`, key and timestamp.
+    They have to share a trait; `strictly`, key and timestamp.
     """
-    left, right = fields_of(ours[1]), fields_of(theirs[1])
-    timed = ours[0] == theirs[0]
-    keyed = left.key is not None and left.key == right.key
-    if not (keyed and timed if strictly else keyed or timed or _same_value(left, right)):
+    shared = {name for name, _ in traits(ours) & traits(theirs)}
+    if not shared or (strictly and not shared >= {"key", "timestamp"}):
         return None
+    left, right = fields_of(ours[1]), fields_of(theirs[1])
     parts = (left.key, right.key), (left.value, right.value), (left.headers, right.headers)
     differs = sum(1 << bit for bit, (one, another) in enumerate(parts) if one != another)
-    return differs | (0 if timed else TIMESTAMP)
-
-
-def _same_value(left: Fields, right: Fields) -> bool:
-    return bool(left.value) and left.value == right.value
+    return differs | (0 if "timestamp" in shared else TIMESTAMP)
 
 
 def _equal(ours: Columns, theirs: Columns) -> Any:

@@ -64,6 +64,12 @@ class ObservedTopic:
     not_comparable: int
     at_ms: int
 
+    @property
+    def equal_alone(self) -> bool:
+        """Say whether there is nothing to tell but that its copies are equal."""
+        others = self.passed_over, self.open_records, self.indistinct, self.not_comparable
+        return self.equal > 0 and not any((*self.counts.values(), *others))
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedCopy:

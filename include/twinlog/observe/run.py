@@ -129,7 +129,7 @@ def _wanted(
 
     A copy that twinlog made until it was handed over is known as far as its map reaches.
     """
-    now_ms = clock.now_ms()
+    now_ms, same = clock.now_ms(), flow.copied_by is CopiedBy.MIRRORING
     for topic in topics:
         remote = topic.remote_topic, topic.remote.topic_id if topic.remote is not None else ""
         shrinks = topic.topic in shrinking or topic.remote_topic in shrinking
@@ -156,7 +156,7 @@ def _wanted(
                 known,
                 before,
                 anew,
-                ObserveSpec(*life, topic.remote_topic, carried, end, there, now_ms, said, shrinks),
+                ObserveSpec(*life, topic.remote_topic, carried, end, there, now_ms, said, shrinks, same),
             )
 
 

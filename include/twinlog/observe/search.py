@@ -7,8 +7,9 @@ where hints put them, further back, further on.  Fingerprints are an index alone
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from twinlog.observe.side import BACK, NOTHING_BEHIND, Chunk, Place, Side
 
 PROBE = 64
 """Records of the copy that are looked for at once."""
+
+MOST_LEFT = 2
+"""Places that are remembered at which the copy may go on again."""
 
 FAR = 2_000_000
 """Offsets of the source, back and on, within which a copy is looked for that does not go on nearby."""
@@ -41,12 +45,18 @@ def window(side: Side, offset: int, limit: int = PROBE, end: int = NOTHING_BEHIN
     return places
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Search:
-    """Looks in `source` for what the copy holds; `hints` are (upstream, downstream) that an engine tells of."""
+    """Looks in `source` for what the copy holds; `hints` are (upstream, downstream) that an engine tells of.
+
+    `left` are places that the copy went on far from: of two engines that copy at once, each goes on there again.
+    `in_vain` counts the looks far away that have found nothing since the last that did.
+    """
 
     source: Side
     hints: Sequence[tuple[int, int]]
+    left: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_LEFT))
+    in_vain: int = 0
 
     def near(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
         """Look around the place in the source; of several candidates take the next one, else the last before it."""
@@ -55,12 +65,15 @@ class Search:
         return found if found is None or found.upstream >= upstream else self._earlier(found, probes, ignored)
 
     def far(self, copy: Sequence[Place], upstream: int, ignored: int) -> Meeting | None:
-        """Look where hints put the copy, then further and further back and on."""
+        """Look where the copy was left, and where hints put it, then further and further back and on."""
         probes = _prints(copy, ignored)
         for chunks in self._elsewhere(copy[0].offset, upstream):
             found = _first(chunks, probes, upstream, ignored)
             if found is not None:
+                self.left.append(upstream)
+                self.in_vain = 0
                 return self._earlier(found, probes, ignored)
+        self.in_vain += 1
         return None
 
     def _earlier(self, found: Meeting, probes: Int64s, ignored: int) -> Meeting:
@@ -83,7 +96,7 @@ class Search:
     def _elsewhere(self, downstream: int, upstream: int) -> Iterator[Iterable[Chunk]]:
         at = bisect_right(self.hints, downstream, key=lambda it: it[1]) - 1
         hinted = [self.hints[at][0] + downstream - self.hints[at][1]] if at >= 0 else []
-        for place in (*hinted, downstream):
+        for place in (*reversed(self.left), *hinted, downstream):
             yield self._span(place, place + BACK)
         before, behind, step = upstream, upstream, BACK
         while before > 0 or behind < upstream + FAR:

@@ -133,7 +133,8 @@ def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
     yield Grid.of(
         f"{result.flow}: at risk",
         columns,
-        result.topics,
+        [topic for topic in result.topics if everything or topic.tells],
+        "all records are on the target, as far as anybody looked",
         tier=lambda it: it.tier or None,
     )
     yield accepted_grid(result.flow, result.waivers)
@@ -149,8 +150,8 @@ def _observed(flow: str, seen: ObservedCopy) -> Iterator[Grid]:
     yield Grid.of(
         f"{flow}: copied by {seen.copied_by}, and observed",
         columns,
-        seen.topics,
-        "nothing was observed yet",
+        [topic for topic in seen.topics if not topic.equal_alone],
+        "all copies that were seen are equal" if seen.topics else "nothing was observed yet",
         **{kind: partial(_count, kind) for kind in WHAT_TO_DO},
     )
     columns = (

@@ -16,8 +16,8 @@ from twinlog.kafka_types import OfIncarnation
 KEPT_FINDINGS = 50
 """The most findings of one partition that the ledger names; `counts` counts all."""
 
-MISSING, DOUBLED, CHANGED = "missing", "doubled", "changed"
-KINDS = (MISSING, DOUBLED, CHANGED, "reordered", "foreign")
+MISSING, DOUBLED, CHANGED, FOREIGN = "missing", "doubled", "changed", "foreign"
+KINDS = (MISSING, DOUBLED, CHANGED, "reordered", FOREIGN)
 """Name what may be wrong with records (twinlog.observe.values)."""
 
 
