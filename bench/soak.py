@@ -76,11 +76,13 @@ class Writing:
         from confluent_kafka.admin import NewTopic
 
         new = NewTopic(topic, partitions, 3, config={"min.insync.replicas": "2", "retention.ms": "-1"})
-        self._admin().create_topics([new], operation_timeout=60)[topic].result(60)
+        admin = self._admin()  # its calls end with it
+        admin.create_topics([new], operation_timeout=60)[topic].result(60)
 
     def delete(self, topic: str) -> None:
         """Delete a topic; its records are not compared."""
-        self._admin().delete_topics([topic], operation_timeout=60)[topic].result(60)
+        admin = self._admin()
+        admin.delete_topics([topic], operation_timeout=60)[topic].result(60)
         for place in [it for it in self.written if it[0] == topic]:
             del self.written[place]
         self.deleted += 1

@@ -39,6 +39,9 @@ from twinlog.protocol.brokers import Brokers
 FAR, NEAR = "10.99.0.1", "10.99.0.2"
 PARTITIONS, RECORD_BYTES = 12, 1000
 PACKET_BYTES = 65_535
+RATE = 500
+"""Records a second that are followed: with the default sockets of brokers, 5,000 are more than the line carries."""
+
 GIVE_UP_AFTER_S = 300
 WARM_UP_S = 15
 _SAFE = {"min.insync.replicas": "2", "retention.ms": "-1"}
@@ -81,10 +84,11 @@ def within(namespace: str) -> list[str]:
 def line(seconds: float) -> Iterator[None]:
     """Make both namespaces, and the line between them, `seconds` long each way."""
     names = {"wan-a": (FAR, NEAR), "wan-b": (NEAR, FAR)}
+    for name in names:
+        _run("ip", "netns", "add", name)
     try:
         ends = []
         for name, (here, there) in names.items():
-            _run("ip", "netns", "add", name)
             ends.append(_tun(name))
             _run("ip", "link", "set", name, "netns", name)
             inner = ("ip", "-n", name)
@@ -168,7 +172,7 @@ def serve() -> None:
                 fill(servers, topic, asked["records"])
             elif what == "stream":
                 over = context.Event()
-                streaming = context.Process(target=latency.stream, args=(servers, topic, over))
+                streaming = context.Process(target=stream, args=(servers, topic, over))
                 streaming.start()
             elif streaming is not None:
                 over.set()
@@ -200,6 +204,13 @@ def fill(servers: str, topic: str, records: int) -> None:
             except BufferError:
                 producer.poll(0.1)
     assert producer.flush(120) == 0
+
+
+def stream(servers: str, topic: str, over: Any) -> None:
+    """Produce at RATE until told to stop (a process of its own)."""
+    latency.RATE = RATE
+    latency.PER_TICK = 5
+    latency.stream(servers, topic, over)
 
 
 class Source:
@@ -346,7 +357,7 @@ def markdown(rows: list[Row], given: argparse.Namespace) -> str:
     """Return a table."""
     lines = [
         f"{given.delay:g} ms each way between the source and the rest; three brokers and three replicas on either side;"
-        f" {given.megabytes} MB in {PARTITIONS} partitions, then {latency.RATE:,} records of 1 KB a second in"
+        f" {given.megabytes} MB in {PARTITIONS} partitions, then {RATE:,} records of 1 KB a second in"
         f" {latency.PARTITIONS} partitions for {given.seconds:g} s; {given.tasks} tasks or lanes:",
         "",
         "| | MB/s | connections | CPU-s | follow: p50 ms | p95 | p99 |",
