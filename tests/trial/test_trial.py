@@ -99,7 +99,7 @@ def test_a_user_who_may_do_nothing_gets_rows_and_no_error(tried: Any, guarded: A
     code, rows, said = tried(guarded.address("SASL_PLAINTEXT"), login("nobody"))
     made = rows["B", MAKE]
     assert (1, "refused", "not tried") == (code, made["answer"], rows["B", SEND]["answer"])
-    assert made["remedy"].startswith("grant CREATE on topic A.twinlog-try-")
+    assert "grant CREATE on topic A.twinlog-try-*" == made["remedy"]
     assert "may keep" not in said
     assert [] == left(guarded)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from twinlog import clock
@@ -14,6 +15,9 @@ from twinlog.trial.bench import Bench, Part
 from twinlog.trial.parts import MAKE, SOURCE, TARGET, TIDY
 from twinlog.trial.values import Answer, Tried
 
+_RUN = re.compile(r"-\d{8}T\d{6}Z-[\w.-]*")
+"""What tells the scratch names of one run from those of others; rights are granted for all of them."""
+
 
 def run(
     flow: FlowSettings, clusters: Clusters, readable: str, told: Callable[[str], None]
@@ -22,8 +26,8 @@ def run(
 
     `told` hears what is made, and what could not be deleted.  Refusals are rows; the trial goes on behind them.
     """
-    name = clock.new_run_name("try")
-    topic, group = f"twinlog-{name}.internal", clone_of(clock.new_run_name("drill"), f"twinlog-{name}")
+    topic = f"{clock.new_run_name('twinlog-try')}.internal"
+    group = clone_of(clock.new_run_name("drill"), topic)
     found: list[Tried] = []
     for cluster, settings, parts, scratch, known in (
         (clusters.source, flow.source, SOURCE, topic, readable),
@@ -66,6 +70,7 @@ def _try(bench: Bench, part: Part) -> Tried:
             if isinstance(error, ClusterUnreachable):
                 bench.silent = f"{bench.cluster.alias} had not answered before"
     bench.answers[part.name] = answer
+    said, remedy = _RUN.sub("-*", said), _RUN.sub("-*", remedy)
     return Tried(bench.cluster.alias, part.name, answer, said, part.without, remedy)
 
 

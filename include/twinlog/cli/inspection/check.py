@@ -305,5 +305,5 @@ def _grids(report: FlowCheck) -> Iterator[Grid | Lines]:
         f"{report.flow}: tried by twinlog {__version__}",
         "cluster | tried | answer | said | without it: without | to do: remedy",
         report.tried,
-        without=lambda it: "" if it.answer is Answer.WORKS else it.without.value,
+        without=lambda it: it.without.value if it.answer in {Answer.REFUSED, Answer.FAILED} else "",
     )

@@ -9,13 +9,12 @@ from typing import Any
 
 from twinlog.cluster.admin.acls import operations
 from twinlog.cluster.portions import requests
-from twinlog.cluster.refusals import Asked, sorted_out
+from twinlog.cluster.refusals import Asked, refused_by, sorted_out
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers, printed
-from twinlog.protocol.errors import error_for
 
 SHOWN_SECONDS = 30.0
 SHOWN_POLL_SECONDS = 0.1
@@ -301,7 +300,8 @@ def log_dirs(brokers: Brokers) -> LogDirs:
     for connection in brokers.all_brokers():
         answer = connection.call(kafka_python.DESCRIBE_LOG_DIRS, topics=None)
         if getattr(answer, "error_code", 0):
-            raise error_for(answer.error_code, "the question for its disks", brokers.settings.alias)
+            asked = Asked(brokers.settings.alias, "see", "its disks", "DESCRIBE on the cluster")
+            raise refused_by(answer, asked)
         for folder in answer.results:
             for topic in folder.topics:
                 for partition in topic.partitions:
