@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from api_proxy import API_VERSIONS, How
-from refused_table import GROUPS, GUARDED, NOTHING, SOURCE, STATE_ANEW, TARGET, Use, rows
+from refused_table import GROUPS, GUARDED, KEYS, NOTHING, SOURCE, STATE_ANEW, TARGET, Use, rows
 from refusing import GROUP, ORDERS, Played, World, refused, world
 
 from lab import committed
@@ -55,6 +55,9 @@ SAYS = {
     (TARGET, "AlterClientQuotas"): "quotas: ",
 }
 """Words of a line about a request that does not name it."""
+
+RIGHTS = {KEYS["Metadata"]: "DESCRIBE"}
+"""Who may not see a topic has nothing to try: `check` names the missing right."""
 
 NOT_IN_A_TRIAL = {(TARGET, "CreateAcls"), (TARGET, "AlterClientQuotas"), (SOURCE, "ListTransactions")}
 """A trial changes no rights and no quotas, and holds no transaction open."""
@@ -161,7 +164,7 @@ def unseen(use: Use, checked: Played) -> Iterator[str]:
     """Yield what `twinlog check --try` does not say of a request that is refused."""
     if checked.code:
         return
-    if not checked.says(use.without, use.name):
+    if not checked.says(use.without, use.name, RIGHTS.get(use.key, use.name)):
         yield f"a trial says nothing of it: {checked.lines}"
     if use.stops and not checked.exit_code:
         yield "a trial passes"

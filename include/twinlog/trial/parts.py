@@ -119,6 +119,7 @@ def _has_topic(bench: Bench) -> bool:
 
 
 MAKE = "make a topic"
+READ = "read records"
 TRANSACT = "write in a transaction"
 SEND = "write batches of each codec"
 PLACE = "set and read a group's position"
@@ -151,11 +152,12 @@ TARGET = (
     ),
     Part("add a partition", Without.NEW_PARTITIONS, _grow, (MAKE,), lambda it: it.flow.refresh_topics),
     Part("write idempotently", Without.NOTHING, _write, (MAKE,)),
+    Part(READ, Without.NOTHING, _read, (MAKE,)),
     Part(TRANSACT, Without.NOTHING, transactions.transact, (MAKE,)),
     Part(SEND, Without.CODECS, transactions.codecs, (TRANSACT,)),
-    Part("get exact offsets", Without.UNSAFE, transactions.exact, (TRANSACT,)),
-    Part("pass batches on unchanged", Without.OTHER_BATCHES, transactions.unchanged, (TRANSACT,)),
-    Part("read committed records alone", Without.UNSAFE, transactions.committed, (TRANSACT,)),
+    Part("get exact offsets", Without.UNSAFE, transactions.exact, (TRANSACT, READ)),
+    Part("pass batches on unchanged", Without.OTHER_BATCHES, transactions.unchanged, (TRANSACT, READ)),
+    Part("read committed records alone", Without.UNSAFE, transactions.committed, (TRANSACT, READ)),
     Part("send a batch twice", Without.UNSAFE, transactions.twice, (TRANSACT,)),
     Part("fence an older writer", Without.UNSAFE, transactions.fence, (TRANSACT,)),
     Part("commit often, and much", Without.NOTHING, transactions.pace, (TRANSACT,)),
