@@ -1,4 +1,4 @@
-"""Cycles of a real scheduler between clusters that log in by Kerberos, by a keytab.  Costs about two minutes."""
+"""Cycles of a real scheduler between clusters that log in by Kerberos, by a keytab.  Costs two to five minutes."""
 
 from __future__ import annotations
 

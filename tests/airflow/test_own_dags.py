@@ -1,7 +1,7 @@
 """The example Dags of docs/howto/airflow.md, as they stand there, beside twinlog's, on a real Airflow with a triggerer.
 
 Their flow is home->away here.  Its source wants a login, which lies in an Airflow connection of type kafka.  Costs
-about two minutes.
+about four minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 from lab import Seen, commit_group, create_topic, produce, read
 from twinlog.lab.demo.airflow_instance import COMPONENTS, TRIGGERER, AirflowInstance
 
-pytestmark = [pytest.mark.airflow, pytest.mark.integration]
+pytestmark = [pytest.mark.airflow, pytest.mark.integration, pytest.mark.timeout(2400)]
 
 PAGE = Path(__file__).parents[2] / "docs/howto/airflow.md"
 

@@ -5,10 +5,11 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka import admin as kafka_admin
 
-from lab import assert_soon
+from lab import assert_soon, commit_group
 from twinlog.cluster.api import Cluster
 from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import ConfigSource, InternalRecord, NewTopic, PartitionOffsets
@@ -40,6 +41,41 @@ def test_a_cluster_says_who_it_is(cluster, cluster_b):
     """Two clusters have two ids, and one broker each here."""
     assert 1 == cluster.broker_count()
     assert cluster.cluster_id() != open_cluster(cluster_b.bootstrap_servers).cluster_id()
+
+
+def test_it_is_told_as_another_client_library_tells_it(cluster, cluster_a, unique_topic):
+    """Topic, settings, offsets and a group of one cluster, by confluent-kafka's admin client."""
+    name, group = unique_topic("told"), unique_topic("group")
+    cluster.create_topics([NewTopic(name, 2, 1, {"retention.ms": "-1"})]).require()
+    cluster.produce(name, [InternalRecord(b"k", b"v", 0)] * 3)
+    commit_group(cluster_a, group, name, 2)
+    other = kafka_admin.AdminClient({"bootstrap.servers": cluster_a.bootstrap_servers})
+    its = other.describe_topics(TopicCollection([name]), include_authorized_operations=True)[name].result(20)
+    mine = cluster.describe_topics([name]).found[name]
+    assert str(its.topic_id) == mine.topic_id.replace("-", "+").replace("_", "/")
+    assert mine.operations == {it.name for it in its.authorized_operations}
+    assert [(it.partition, it.leader, it.replicas, it.in_sync) for it in mine.partitions] == [
+        (it.id, it.leader.id, tuple(node.id for node in it.replicas), tuple(node.id for node in it.isr))
+        for it in its.partitions
+    ]
+    resource = kafka_admin.ConfigResource(kafka_admin.ResourceType.TOPIC, name)
+    entries = other.describe_configs([resource])[resource].result(20)
+    sources = {1: "topic", 3: "dynamic-default-broker", 4: "static-broker", 5: "default"}
+    assert {
+        it.name: (it.value, sources[int(it.source)], it.is_read_only, it.is_sensitive)
+        for it in entries.values()
+    } == {
+        it.name: (it.value, it.source, it.read_only, it.sensitive)
+        for it in cluster.topic_configs([name]).found[name].values()
+    }
+    place = ClientPartition(name, 0)
+    end = other.list_offsets({place: kafka_admin.OffsetSpec.latest()})[place].result(20)
+    assert end.offset == cluster.offsets([TopicPartition(name, 0)]).found[TopicPartition(name, 0)].end
+    described = other.describe_consumer_groups([group])[group].result(20)
+    assert (described.state.name.lower(), 0) == (
+        cluster.describe_groups([group]).found[group].state,
+        len(described.members),
+    )
 
 
 def test_one_refused_creation_does_not_stop_the_others(cluster, unique_topic):
