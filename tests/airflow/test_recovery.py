@@ -90,11 +90,23 @@ def test_a_lost_source_has_no_step_that_asks_it() -> None:
     """And its groups are placed behind the yes, for that changes them."""
     assert ("gate", "approve") == steps_of("gate", Mode.SOURCE_DEAD)
     for task in ("fence_producers", "drain", "groups", "audit"):
-        assert (task.replace("_", "-"),) == steps_of(task, Mode.PLANNED)
+        assert task.replace("_", "-") == steps_of(task, Mode.PLANNED)[0]
         with pytest.raises(AirflowSkipException, match="mode source-dead has no step"):
             steps_of(task, Mode.SOURCE_DEAD)
     with pytest.raises(AirflowSkipException, match="mode planned has no step loss"):
         steps_of("loss", Mode.PLANNED)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_the_steps_of_an_observed_flow_are_walked_by_the_same_tasks(mode: Mode) -> None:
+    """A task without an object walks nothing; `promote` all that the flow has."""
+    names = names_of(mode, observed=True)
+    before = names[: names.index(StepName.PROMOTE) + 1]
+    assert before == steps_of("promote", mode, observed=True)
+    if mode is Mode.PLANNED:
+        tasks = ("begin", "fence_producers", "drain", "groups", "audit", "gate")
+        walked = [name for task in tasks for name in steps_of(task, mode, observed=True)]
+        assert list(names[: names.index(StepName.APPROVE) + 1]) == [it for it in walked if it in names]
 
 
 def test_nobody_fails_over_without_an_answer() -> None:

@@ -119,12 +119,11 @@ def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path, monk
 
 
 def test_what_would_change_the_copy_is_refused(scene):
-    """A pause, a rebuild, a failover and a take-over say in one line who copies."""
+    """A pause, a rebuild, an audit and a take-over say in one line who copies."""
     scene.run("run", "--once")
     for words in (
         ["pause", "--reason", "x"],
         ["topics", "rebuild", "--topic", scene.topic, "--reason", "x"],
-        ["failover", "--mode", "planned", "--dry-run"],
         ["migrate", "takeover", "--dry-run"],
         ["audit"],
     ):

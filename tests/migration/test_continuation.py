@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.migration.alignment import Alignment, Verdict, extents_of
-from twinlog.migration.continuation import continued, segments_of
+from twinlog.migration.continuation import by_last_copies, continued, segments_of
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment, cut
 
@@ -117,3 +117,18 @@ def test_a_map_that_was_wrong_before_what_was_compared_does_not_go_on() -> None:
     assert not continued(packed([(0, 2), (1, 3)]), found).fits
     whole = proof([(0, 0), (1, 1), (2, 2), (3, 3), (0, 4), (1, 5)])
     assert (0, True, True) == ((it := continued(packed([(0, 4), (1, 5)]), whole)).at, it.replaces, it.fits)
+
+
+class TestByLastCopies:
+    def test_a_record_stands_where_it_was_copied_last(self) -> None:
+        """All after the restart; of a repetition that broke off, the last places that rise."""
+        pairs = ((0, 0), (1, 1), (2, 2), (1, 3), (2, 4), (3, 5), (2, 6))
+        found = by_last_copies(
+            Alignment(Verdict.PROVED, 3, runs=(Extent(0, 0, 3), Extent(3, 5, 1)), pairs=pairs)
+        )
+        assert ((0, 0), (1, 3), (2, 4), (3, 5)) == found.pairs
+        assert (Extent(0, 0, 1), Extent(1, 3, 3)) == found.runs
+
+    def test_nothing_is_said_of_records_that_cannot_be_told_apart(self) -> None:
+        """They have no runs before, and none then."""
+        assert () == by_last_copies(Alignment(Verdict.PROVED, 0, pairs=((0, 0), (0, 1)))).runs

@@ -23,7 +23,7 @@ OF_A_FLOW = ("replicate", "audit", "sync_metadata", "failover_readiness", "drill
 """The kinds of Dags of which each flow has one; `drill` if it has a schedule."""
 BY_HAND = ("failover", "failback", "rebuild", "translate_group", "drill")
 """The Dags that only people start, for a flow that their form names."""
-OBSERVING = frozenset({"replicate", "failover_readiness", "translate_group", "drill"})
+OBSERVING = frozenset({"replicate", "failover_readiness", "failover", "translate_group", "drill"})
 """The kinds of Dags of a flow that another engine copies."""
 HOMEWARD = frozenset({"replicate", "failover"})
 """The kinds of Dags that a flow has which only brings clients home, `B.home->A`."""

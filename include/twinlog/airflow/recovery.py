@@ -27,7 +27,7 @@ WALKED: Mapping[str, tuple[str, ...]] = {
     "begin": ("begin",),
     "bring_home": ("compare", "export-tail", "write-files", "bring-home"),
     "fence_producers": ("fence-producers",),
-    "drain": ("drain",),
+    "drain": ("drain", "stopped"),
     "groups": ("groups",),
     "audit": ("audit",),
     "loss": ("loss",),
@@ -57,8 +57,10 @@ ABORT, WAIT = "abort", "wait"
 """Name what a person chooses who rejects a failover."""
 
 
-def steps_of(task: str, mode: str) -> tuple[str, ...]:
+def steps_of(task: str, mode: str, *, observed: bool = False) -> tuple[str, ...]:
     """Return the steps that a task walks in a mode.  Raises AirflowSkipException if they are not for this task to do.
+
+    A flow that is `observed` has others, and some of its tasks nothing to do.
 
     Before a promotion all is proved anew, in one process: a person may have waited for hours.
     """
@@ -67,10 +69,11 @@ def steps_of(task: str, mode: str) -> tuple[str, ...]:
 
     names = names_of(mode)
     if task not in WALKED:
+        names = names_of(mode, observed=observed)
         return names[: names.index(StepName.PROMOTE) + 1]
     steps = WALKED[task]
     before = names[: names.index(StepName.APPROVE) + 1]
-    if task in ASKED and not set(steps) <= set(before):
+    if task in ASKED and not set(steps) & set(before):
         raise AirflowSkipException(f"mode {mode} has no step {steps[0]} before the question")
     return steps
 
@@ -103,7 +106,7 @@ def request_of(
     asked: dict[str, Any] = {
         "config": configuration_path(),
         "flow": flow.name,
-        "only": steps_of(task, mode),
+        "only": steps_of(task, mode, observed=flow.observed),
         "by": by,
         "driver": driver_of(run),
         "found": pull(task_ids="promote") if task == "report" else {},

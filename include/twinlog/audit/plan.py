@@ -309,6 +309,22 @@ def _before_the_map(copy: _Copy) -> Iterator[UnprovedSpan]:
             yield UnprovedSpan(begin, end, min(end - begin, room), Unproved.NO_MAP)
 
 
+def _copied_twice(copy: _Copy, remote: TopicPartition) -> Spans:
+    """Return what another engine has copied besides what the map has: a take-over has compared it.
+
+    Where both sides have the same name, that may be the target's own.
+    """
+    if remote.topic == copy.life.topic:
+        return Spans()
+    place = remote.topic, copy.remote_topic_id, remote.partition
+    compared = [
+        Spans.between(over.compared, over.end)
+        for over in copy.state.ledger.taken_over
+        if (over.topic, over.remote_topic_id, over.partition) == place and over.compared < over.end
+    ]
+    return Spans.joined(compared).without(Spans.downstream_of([copy.offset_map]))
+
+
 def _scopes(
     copy: _Copy, start: int, end: int, looked_to: PartitionAudit | None, lost: Iterable[LostStretch]
 ) -> list[Scope]:
@@ -345,7 +361,7 @@ def _scopes(
         last = max(first, last) if standing or not nothing_new else first
     if standing and not shared and not _left_to_clients(copy.state, copy.request):
         last = max(last, copy.target.stable_end)  # what the map lacks is not ours
-    beyond = Spans.joined([beyond, *kept])
+    beyond = Spans.joined([beyond, *kept, _copied_twice(copy, remote)])
     if start >= end and first >= last:
         return []
     return [

@@ -113,7 +113,8 @@ def run(
         flow=flow.name,
         until_ms=until_ms,
         ranges=resolved.ranges,
-        stopped=resolved.stopped,
+        # What another engine has lost, the gate judges: nothing stops for it here, and no rebuild mends it.
+        stopped=tuple(it for it in resolved.stopped if not (flow.observed and it.hint)),
         lanes=tuple(tuple(f"{item.topic}-{item.partition}" for item in lane) for lane in packed),
         records=sum(item.end - item.start for item in resolved.ranges),
         unended=tuple(

@@ -118,7 +118,7 @@ def _decided(seen: Recalled, key: GroupPartition, topic: str, maps: PartitionMap
         there=there,
         there_state=listed.state if listed is not None and not stands else GroupState.DEAD,
         last=noted,
-        policy=GroupSyncPolicy.NEVER_REWIND,
+        policy=GroupSyncPolicy.FORCE if seen.flow.observed else GroupSyncPolicy.NEVER_REWIND,
         kept=awaited is not None,
     )
     verdict = _against(seen, standing) or judge(standing, SyncSwitch(on=True))

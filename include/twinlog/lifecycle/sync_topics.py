@@ -66,11 +66,11 @@ def run(
     """
     snapshot = snapshot or FlowSnapshot(flow, clusters)
     discovery = snapshot.discovery
-    if flow.observed:
-        return _observe(snapshot, dry_run=dry_run)
     if discovery.stands_by:
         note = f"flow {flow.name} is {discovery.stands_by}: nothing is changed and nothing copied"
         return SyncTopicsResult(flow.name, dry_run, (), (), discovery.problems, (note,))
+    if flow.observed:
+        return _observe(snapshot, dry_run=dry_run)
     lifecycle_done = lifecycle.run(snapshot, dry_run=dry_run, run_id=run_id)
     if lifecycle_done.changed and not dry_run:
         snapshot = snapshot.after_changes()

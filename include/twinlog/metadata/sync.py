@@ -101,7 +101,8 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
     Refused changes are reported item by item.  Raises ClusterUnreachable, and TerminalError `no-ledger` if the target
     has no ledger to remember them in.
     """
-    flow.require_copied("a sync of metadata")
+    if flow.metadata.profile is not Profile.PROMOTED:  # of a failover
+        flow.require_copied("a sync of metadata")
     if plan.changes or plan.agreed:
         require_ledger(flow, target)
     now = clock.now_ms()

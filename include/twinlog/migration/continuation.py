@@ -15,12 +15,12 @@ what was proved takes the map's place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.migration.alignment import Alignment
+from twinlog.migration.alignment import Alignment, extents_of
 from twinlog.offsets.segments import Extent, MapSegment
 
 RUNS_PER_PIECE = 4_000
@@ -51,6 +51,21 @@ def continued(known: PackedMap | None, found: Alignment) -> Continuation:
     # What is in no segment counts as copied behind the end of the map, too (`map-hole`).
     first = min((downstream for upstream, downstream in found.pairs if upstream >= at), default=before)
     return Continuation(at, segments, replaces=at < end, fits=first >= before)
+
+
+def by_last_copies(found: Alignment) -> Alignment:
+    """Return what was proved with the last copy of each record in place of the first, as an observed map has them.
+
+    Of a copy that ends in the middle of a repetition, the last ones that rise.
+    """
+    left = sorted({upstream for upstream, _ in found.pairs})
+    last: list[tuple[int, int]] = []
+    for pair in reversed(found.pairs):
+        if left and pair[0] == left[-1]:
+            left.pop()
+            last.append(pair)
+    last.reverse()
+    return replace(found, runs=extents_of(last) if found.runs else (), pairs=tuple(last))
 
 
 def _first_difference(known: PackedMap, runs: Sequence[Extent], end: int) -> int:

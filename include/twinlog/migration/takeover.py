@@ -24,12 +24,12 @@ from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import begun_anew, forgotten, map_cut, noted, piece
 from twinlog.migration import steps
-from twinlog.migration.continuation import Continuation, continued
+from twinlog.migration.continuation import Continuation, by_last_copies, continued
 from twinlog.migration.copier import Copier, read_positions, require_unmoved, traces
 from twinlog.migration.steps import Continued, Known, Migration, Proved
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
 from twinlog.procedure import Outcome, Step, StepName, done
-from twinlog.state.ledger import Ledger, read_behind_fence
+from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.state.progress import Maps, read_packed
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.pauses import why_suspended
@@ -52,8 +52,12 @@ def run(
 def _compare(work: Migration) -> Outcome:
     work.prove()
     work.known, unreadable = _readable(read_packed(work.flow, work.clusters.target), work.proved)
+    seen = read_ledger(work.flow, work.clusters.target).observed
     work.maps = {
-        proved.place: continued(work.known.get(proved.place.life), proved.found)
+        proved.place: continued(
+            work.known.get(proved.place.life),
+            by_last_copies(proved.found) if proved.place.life in seen else proved.found,
+        )
         for proved in work.proved
         if proved.place.life not in unreadable
     }
@@ -95,7 +99,7 @@ def _write(work: Migration) -> Outcome:
     left = {at: it for at, it in positions.items() if topics is not None and at.topic not in topics} | ends
     ledger = read_behind_fence(flow, clusters.target)
     kept: tuple[TakenOver | MapHole, ...] = (
-        *_taken_over(work.known, ledger.taken_over, work.discovery, proved),
+        *_taken_over(flow, work.known, ledger, work.discovery, proved),
         *left_unmapped(work.known, work.maps, left, clock.now_ms()),
     )
     active = active_again(state, ledger)
@@ -145,6 +149,7 @@ def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
     extra = [
         (it.place.source.topic, it.found.duplicates, it.found.aborted if flow.copy.read_committed else 0)
         for it in proved
+        if not _passed_over(flow, it)
     ]
     twice, aborted = sum(it[1] for it in extra), sum(it[2] for it in extra)
     if twice or aborted:
@@ -154,6 +159,12 @@ def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
             " `extra`, and the gate says no until they have expired, `twinlog topics rebuild` has copied the topics"
             f" anew, or `audit-equal` is accepted: {listed(sorted(topics))}"
         )
+
+
+def _passed_over(flow: FlowSettings, it: Proved) -> bool:
+    """Say whether audits pass over what is in a copy twice: its name is its own, and no aborted record is in it."""
+    other = it.place.target.topic != it.place.source.topic
+    return other and not (it.found.aborted and flow.copy.read_committed)
 
 
 def _readable(
@@ -205,11 +216,13 @@ def _map_records(state: StateTopics, known: Known, maps: Continued, ledger: Ledg
 
 
 def _taken_over(
-    known: Known, before: Sequence[TakenOver], discovery: Discovery, proved: Sequence[Proved]
+    flow: FlowSettings, known: Known, ledger: Ledger, discovery: Discovery, proved: Sequence[Proved]
 ) -> Iterator[TakenOver]:
-    """Yield records for the reverse flow about copies that keep their names: how much of them is the source's.
+    """Yield how much of each copy is the source's: for audits, and for the reverse flow if the copy keeps its name.
 
-    What an earlier migration left uncompared counts as compared as far as this one reached.
+    What an earlier migration left uncompared counts as compared as far as this one reached.  What was observed was
+    compared, from its last foreign record on.  If a copy with another name has records of aborted transactions, audits
+    go on naming all that is in it twice.
     """
     ids = {
         discovered_topic.topic: discovered_topic.remote.topic_id
@@ -219,16 +232,19 @@ def _taken_over(
     now = clock.now_ms()
     for it in proved:
         topic, partition = it.place.target
-        if topic != it.place.source.topic:
+        same = topic == it.place.source.topic
+        if not same and not _passed_over(flow, it):
             continue
-        packed = known.get(it.place.life)
-        first = packed.open().end_downstream if packed is not None else 0
+        packed, seen = known.get(it.place.life), ledger.observed.get(it.place.life)
+        first = packed.open().end_downstream if packed is not None and seen is None else 0
         end = it.place.target_offsets.end
         compared = min((downstream for _, downstream in it.found.pairs), default=end)
-        incarnation = topic, ids.get(topic, ""), partition
+        if seen is not None and compared <= seen.seen_to:
+            compared = seen.foreign_to
+        incarnation = topic, ids.get(it.place.source.topic, ""), partition
         if first < end:
             yield TakenOver(*incarnation, first, max(first, compared), end, now)
-        for left in before:
+        for left in ledger.taken_over if same else ():
             if (left.topic, left.remote_topic_id, left.partition) == incarnation and compared < left.compared:
                 yield replace(left, compared=max(left.first, compared), at_ms=now)
 

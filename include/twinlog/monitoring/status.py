@@ -29,7 +29,7 @@ from twinlog.monitoring.readiness import Readiness, readiness
 from twinlog.monitoring.stopped import StoppedCopy, still_stopped
 from twinlog.state.seats import Member, read_seats, shown
 from twinlog.topics.discovery import Orphan, Problem, ProblemCode, waiting_for_a_person
-from twinlog.topics.pauses import why_suspended
+from twinlog.topics.pauses import why_held
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -231,7 +231,7 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
             for incarnation in ledger.every_incarnation
         ),
         problems=facts.problems,
-        held="" if flow.observed else why_suspended(ledger),
+        held=why_held(flow, ledger),
         paused=tuple(
             PauseStatus(it.topic, iso(it.since_ms), it.by, it.reason)
             for _, it in sorted(ledger.pauses.items())

@@ -130,11 +130,9 @@ class _Walk:
     def leave(self, horizon_ms: int) -> None:
         """Judge what has waited for longer than the horizon."""
         rest = self.strays + window(self.target, self.downstream)
-        if not rest:
-            self.unmatched_since = None
-        elif self.unmatched_since is None:
-            self.unmatched_since = self.now
-        elif self.unmatched_since <= self.now - horizon_ms:
+        since = self.now if self.unmatched_since is None else self.unmatched_since
+        self.unmatched_since = since if rest else None
+        if rest and since <= self.now - horizon_ms:
             self.strays, self.downstream = rest, rest[-1].offset + 1
             self._judge_strays(self.upstream, at_end=True)
             self.unmatched_since = None

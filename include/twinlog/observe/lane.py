@@ -13,16 +13,16 @@ from twinlog.kafka_types import OfIncarnation
 from twinlog.logs.partition_reader import Item, PartitionReader
 from twinlog.logs.reading_lanes import LocalRunner, ReadingLane, ReadingRunner, read_each
 from twinlog.observe.align import match
-from twinlog.observe.values import Carried, Matched
+from twinlog.observe.values import HORIZON_MS, Carried, Matched
 
 
 @dataclass(frozen=True, slots=True)
 class ObserveSpec(OfIncarnation):
     """One partition: what an earlier look hands on, and the ends of both logs, the source's asked for last.
 
-    It is looked at as of `now_ms` (epoch ms).  `hints` are (upstream, downstream) offsets that the engine itself calls
-    the same record.  `compacted` says that either side may have dropped records that have a later one with the same
-    key, `equal_offsets` that the engine promises them.
+    It is looked at as of `now_ms` (epoch ms), and what has waited for `horizon_ms` is judged.  `hints` are (upstream,
+    downstream) offsets that the engine itself calls the same record.  `compacted` says that either side may have
+    dropped records that have a later one with the same key, `equal_offsets` that the engine promises them.
     """
 
     topic: str
@@ -36,6 +36,7 @@ class ObserveSpec(OfIncarnation):
     hints: tuple[tuple[int, int], ...] = ()
     compacted: bool = False
     equal_offsets: bool = False
+    horizon_ms: int = HORIZON_MS
 
 
 ObserveLaneSpec = ReadingLane[ObserveSpec]
@@ -96,13 +97,12 @@ class _Log:
 
 
 def _match(spec: ObserveSpec, source: PartitionReader, target: PartitionReader) -> Matched:
-    ours = _Log(source, spec.topic, spec.partition, spec.source_end)
-    theirs = _Log(target, spec.remote_topic, spec.partition, spec.target_end)
     return match(
-        ours,
-        theirs,
+        _Log(source, spec.topic, spec.partition, spec.source_end),
+        _Log(target, spec.remote_topic, spec.partition, spec.target_end),
         spec.carried,
         now_ms=spec.now_ms,
+        horizon_ms=spec.horizon_ms,
         hints=spec.hints,
         compacted=spec.compacted,
         equal_offsets=spec.equal_offsets,

@@ -26,7 +26,7 @@ from twinlog.lane.copy.state_records import map_partition
 from twinlog.logs.reading_lanes import spread
 from twinlog.observe.lane import ObserveRunner, ObserveSpec, PartitionLook
 from twinlog.observe.remember import begun, carried_of, remembered, went_on
-from twinlog.observe.values import Matched
+from twinlog.observe.values import HORIZON_MS, Matched
 from twinlog.state.ledger import Ledger, read_ledger, rows_of
 from twinlog.state.mm2_topics import read_syncs
 from twinlog.state.progress import Maps, stored_segments
@@ -62,8 +62,11 @@ def run(
     run_id: str,
     topics: Collection[str] | None = None,
     snapshot: FlowSnapshot | None = None,
+    horizon_ms: int = HORIZON_MS,
 ) -> CopyResult:
-    """Look at all that is new, of source topics `topics`; the result counts the records whose copies were found.
+    """Look at all that is new, of source topics `topics`; the result counts the records of copies that were read.
+
+    What has waited for `horizon_ms` is judged, and positions are exact behind it: 0 once the engine has stopped.
 
     Raises ClusterUnreachable, ClusterRefused, and FormatError if state cannot be read.  A partition that cannot be read
     is in the result.
@@ -75,10 +78,12 @@ def run(
         topic
         for topic in with_offsets_now(clusters.source, snapshot.discovery.topics)
         if topic.remote is not None and not topic.blocked and (topics is None or topic.topic in topics)
+        if not snapshot.discovery.stands_by
     ]
     shrinking = compacted(clusters.source, (topic.topic for topic in topics_now))
     shrinking |= compacted(clusters.target, (topic.remote_topic for topic in topics_now))
-    wanted = [*_wanted(flow, snapshot.ledger, topics_now, snapshot.maps, _hints(flow, clusters), shrinking)]
+    hints = _hints(flow, clusters)
+    wanted = [*_wanted(flow, snapshot.ledger, topics_now, snapshot.maps, hints, shrinking, horizon_ms)]
     sized = ((_size(partition.spec), partition.life, (partition.spec,)) for partition in wanted)
     lanes = tuple(spread(flow, sized, runner.slots))
     answers = runner.run(lanes) if lanes else ()
@@ -124,6 +129,7 @@ def _wanted(
     maps: Maps[PackedMap],
     hints: Hints,
     shrinking: Collection[str],
+    horizon_ms: int,
 ) -> Iterator[_Partition]:
     """Yield the partitions that have a copy; `shrinking` are names of topics, and of copies, that are compacted.
 
@@ -152,12 +158,10 @@ def _wanted(
             end = partition.source.readable_end(read_committed=flow.copy.read_committed)
             said = tuple(hints.get(life.topic_partition, ())[-MOST_HINTS:])
             carried, there = carried_of(known), partition.target.stable_end
-            yield _Partition(
-                known,
-                before,
-                anew,
-                ObserveSpec(*life, topic.remote_topic, carried, end, there, now_ms, said, shrinks, same),
+            seen = ObserveSpec(
+                *life, topic.remote_topic, carried, end, there, now_ms, said, shrinks, same, horizon_ms
             )
+            yield _Partition(known, before, anew, seen)
 
 
 def _size(spec: ObserveSpec) -> int:

@@ -73,6 +73,18 @@ class Spans:
         shift = (there - here)[some]
         return cls._joined(low[some] + shift, high[some] + shift)
 
+    def without(self, others: Spans) -> Spans:
+        """Return the offsets of these that lie in none of the others."""
+        firsts, ends = np.append(0, others.ends), np.append(others.firsts, np.iinfo(np.int64).max)
+
+        def outside(first: int, end: int) -> tuple[Column, Column]:
+            low, high = np.maximum(firsts, first), np.minimum(ends, end)
+            return low[high > low], high[high > low]
+
+        return self._of(
+            outside(*bounds) for bounds in zip(self.firsts.tolist(), self.ends.tolist(), strict=True)
+        )
+
     @property
     def count(self) -> int:
         """Return the number of offsets."""

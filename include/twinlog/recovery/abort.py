@@ -25,7 +25,7 @@ from twinlog.recovery import homeward, transitions
 from twinlog.recovery.failback.home_steps import still_lent
 from twinlog.recovery.journal import acting
 from twinlog.recovery.procedure import Actor
-from twinlog.recovery.procedures import STEPS
+from twinlog.recovery.procedures import steps_of
 from twinlog.recovery.reverse import Way, promoted_without, require_not_promoted
 from twinlog.recovery.steps.world import LOOKING, Request, World
 from twinlog.recovery.transitions import Move
@@ -90,7 +90,7 @@ def _decided(world: World, decide: Decide, reason: str) -> RecoveryRun:
 
 def _undone(world: World, run: RecoveryRun) -> tuple[str, ...]:
     """Undo what the steps of a run have done, the last one first; return what is left for a person, by the steps."""
-    steps = STEPS[FAILBACK if run.failover else Mode.PLANNED]
+    steps = steps_of(FAILBACK if run.failover else Mode.PLANNED, observed=world.flow.observed)
     left = [step.undo(world, run) for step in reversed(steps) if step.undo is not None]
     return tuple(text for texts in reversed(left) for text in texts)
 

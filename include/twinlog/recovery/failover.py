@@ -23,7 +23,7 @@ from twinlog.recovery.journal import Journal, acting
 from twinlog.recovery.procedure import Actor, says_yes
 from twinlog.recovery.report import FailoverReport, State, stopped_in
 from twinlog.recovery.reverse import Way, as_noted, once_back
-from twinlog.recovery.steps import ending, groups, planned, registries, rights, source_dead
+from twinlog.recovery.steps import ending, engine, groups, planned, registries, rights, source_dead
 from twinlog.recovery.steps.forbidden import amounts_of
 from twinlog.recovery.steps.world import LOOKING, Request, Tools, World
 from twinlog.recovery.transitions import brings_nothing_home, is_idle, taken_back
@@ -47,6 +47,29 @@ STEPS: dict[str, tuple[Step[World], ...]] = {
     ),
 }
 """The steps of both modes, in their order."""
+_BEGIN = replace(BEGIN, does="writes the state `failing-over`: every cycle and Dag stands by")
+_FENCES = (
+    "refuses if the gate already says no to what no step mends; denies WRITE on the source if it keeps ACLs; watches"
+    " that the ends of its partitions stand still"
+)
+_PLACES = "commits the position of every group on the target by the map, wherever the engine has put it"
+_BEHIND = rights.RIGHTS, ending.PROMOTE, ending.SWITCH, ending.REPORT
+OBSERVED: dict[str, tuple[Step[World], ...]] = {
+    Mode.PLANNED: (
+        *(_BEGIN, replace(planned.FENCE, does=_FENCES), engine.THROUGH, engine.STOPPED),
+        *(replace(groups.GROUPS, does=_PLACES), ending.GATE, ending.APPROVE, *_BEHIND),
+    ),
+    Mode.SOURCE_DEAD: (
+        *(_BEGIN, source_dead.LOSS, ending.GATE_WITHOUT_SOURCE, ending.APPROVE),
+        *(engine.STOPPED, source_dead.GROUPS, *_BEHIND),
+    ),
+}
+"""Those of a flow that another engine copies: it has no lanes, schemas and heartbeats of its own."""
+
+
+def steps_of(mode: str, *, observed: bool) -> tuple[Step[World], ...]:
+    """Return the steps of a failover, of a flow that another engine copies if it is `observed`."""
+    return (OBSERVED if observed else STEPS)[mode]
 
 
 def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools = LOOKING) -> FailoverReport:
@@ -57,7 +80,6 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools =
     `no-failover` for a flow that only brings home and brings nothing home now,
     and FencedError `relieved` if another process has taken over.
     """
-    flow.require_copied("a failover")
     flow = as_noted(flow, clusters.target)
     with source_needed(flow, request.mode):
         _require_ledger(flow, clusters)
@@ -74,7 +96,7 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools
         ).run.changed_mode
     run = under_way.run if under_way is not None else ""
     world = replace(World.of(Way(flow, clusters), request, tools, asker, run), mode=mode)
-    world, _ = walking.look(world, STEPS[mode], under_way)
+    world, _ = walking.look(world, steps_of(mode, observed=flow.observed), under_way)
     found = world.found
     standing = State.PROMOTED if ledger.phase.out_of_service else State.FOLLOWING
     again = f"; goes on with {run}{changed}" if run else ""
@@ -131,9 +153,10 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
         )
     assert taken is not None
     world = World.of(Way(flow, clusters), request, tools, actor, taken.run, ask_source=journal.ask_source)
-    world, stopped = walking.go(replace(world, mode=mode), STEPS[mode], taken, began, "failing over")
+    steps = steps_of(mode, observed=flow.observed)
+    world, stopped = walking.go(replace(world, mode=mode), steps, taken, began, "failing over")
     flow, found = world.flow, world.found
-    run, promoted, told = walking.ended(world, STEPS[mode], stopped)
+    run, promoted, told = walking.ended(world, steps, stopped)
     return FailoverReport(
         **told,
         mode=mode,
@@ -148,7 +171,7 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
 def report_of(flow: FlowSettings, run: RecoveryRun) -> FailoverReport:
     """Return the report of a failover that is over, as the ledger tells it: without its topics and groups.  Pure."""
     mode = Mode(run.mode)
-    told = walking.over(flow, STEPS[mode], run)
+    told = walking.over(flow, steps_of(mode, observed=flow.observed), run)
     return FailoverReport(
         **told, mode=mode, state=State.PROMOTED, next=_next(flow, mode, None, run, promoted=True)
     )

@@ -15,7 +15,7 @@ from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, JournalEntry, RecoveryRun, RunState
 from twinlog.judge.check import Mode
 from twinlog.recovery.procedure import left
-from twinlog.recovery.procedures import STEPS
+from twinlog.recovery.procedures import steps_of
 from twinlog.recovery.report import TopicAtRisk, partitions_at_risk, seconds_of
 from twinlog.recovery.reverse import as_noted, once_back, require_clients_there
 from twinlog.recovery.transitions import open_run, taken_back, way_home
@@ -69,7 +69,8 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
     flow = as_noted(flow, clusters.target)
     ledger = read_ledger(flow, clusters.target)
     run, state = way_home(ledger) or ledger.present_recovery, ledger.flow_state
-    todo = left(STEPS[run.mode], run) if run is not None and not run.cleared else ()
+    open_one = None if run is None or run.cleared else run
+    todo = left(steps_of(open_one.mode, observed=flow.observed), open_one) if open_one else ()
     seen = _seen_on_source(flow, clusters, ledger.present_failover)
     return RecoveryStatus(
         flow=flow.name,

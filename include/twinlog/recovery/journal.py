@@ -15,7 +15,7 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership, state_topics
 from twinlog.errors import FencedError, TransientError
-from twinlog.formats.ledger.entry import LEDGER_PARTITION
+from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.recovery import RecoveryRun
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
@@ -24,6 +24,7 @@ from twinlog.offsets.segments import MapSegment
 from twinlog.recovery.legal import require_legal
 from twinlog.recovery.procedure import Actor
 from twinlog.recovery.transitions import Move
+from twinlog.state.changes import Entries, change
 from twinlog.state.ledger import Ledger, read_behind_fence
 
 TRIES = 4
@@ -48,8 +49,10 @@ class Journal:
 
         If the answer to the write is lost, the next fence settles it, and the ledger behind that tells whether the move
         was made.  Raises what `decide` raises, FencedError if another driver keeps taking the flow, and errors of the
-        target.
+        target.  A flow that another engine copies has no lanes to fence: its ledger is changed in turns.
         """
+        if self.flow.observed:
+            return self._in_turn(decide)
         written: RecoveryRun | None = None
         for tries_left in reversed(range(TRIES)):
             try:
@@ -71,16 +74,30 @@ class Journal:
                     raise
         raise AssertionError("unreachable")
 
+    def _in_turn(self, decide: Callable[[Ledger], Move | None]) -> RecoveryRun | None:
+        moves: list[Move] = []
+
+        def entries(ledger: Ledger) -> Entries:
+            found = decide(ledger)
+            if found is None:
+                return Entries()
+            require_legal(ledger, found)
+            moves.append(found)
+            return Entries(_written(found), found.forgotten)
+
+        change(self.flow, self.clusters.target, entries)
+        return moves[-1].run if moves else None
+
+
+def _written(found: Move) -> tuple[LedgerEntry, ...]:
+    """Return what a move writes into the ledger.  Pure."""
+    return tuple(filter(None, (found.run, found.state, found.ended, *found.begun)))
+
 
 def _records(state: StateTopics, found: Move) -> list[StateRecord]:
     """Return what a move writes.  Pure."""
     topic = state.ledger_topic
-    records = [StateRecord.of_ledger(topic, found.run)]
-    if found.state is not None:
-        records.append(StateRecord.of_ledger(topic, found.state))
-    if found.ended is not None:
-        records.append(StateRecord.of_ledger(topic, found.ended))
-    records += [StateRecord.of_ledger(topic, incarnation) for incarnation in found.begun]
+    records = [StateRecord.of_ledger(topic, record) for record in _written(found)]
     for passed in found.passed_over:
         last = passed.end - 1 if passed.end else None
         records.append(progress_record(state, passed.life.topic, passed.life.partition, last))

@@ -13,6 +13,11 @@ from twinlog.recovery.steps.world import World
 STEPS: Mapping[str, tuple[Step[World], ...]] = {**failover.STEPS, FAILBACK: HOME}
 
 
-def names_of(mode: str) -> tuple[StepName, ...]:
+def steps_of(mode: str, *, observed: bool = False) -> tuple[Step[World], ...]:
+    """Return the steps of a mode, for a flow that another engine copies if it is `observed`."""
+    return HOME if mode == FAILBACK else failover.steps_of(mode, observed=observed)
+
+
+def names_of(mode: str, *, observed: bool = False) -> tuple[StepName, ...]:
     """Return the names of all steps of a mode."""
-    return tuple(step.name for step in STEPS[mode])
+    return tuple(step.name for step in steps_of(mode, observed=observed))

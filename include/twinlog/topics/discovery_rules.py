@@ -26,7 +26,7 @@ from twinlog.topics.discovery import (
     TargetState,
 )
 from twinlog.topics.incarnations import differ, incarnation_problems, orphans, registry_problems
-from twinlog.topics.pauses import why_paused, why_suspended
+from twinlog.topics.pauses import why_held, why_paused
 from twinlog.topics.same_log import Witness
 from twinlog.visible import listed
 
@@ -77,7 +77,7 @@ def decide(
         problems=tuple(problems),
         orphans=orphans(flow, source, target, ledger),
         phase=ledger.phase,
-        stands_by="" if flow.observed else why_suspended(ledger, flow.recovery_run),
+        stands_by=why_held(flow, ledger),
     )
 
 

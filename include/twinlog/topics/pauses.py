@@ -40,6 +40,12 @@ def why_suspended(ledger: Ledger, run: str = "") -> str:
     return f"{state.state.value} by {state.by}" + (f": {state.reason}" if state.reason else "")
 
 
+def why_held(flow: FlowSettings, ledger: Ledger) -> str:
+    """Say who suspended a flow and why; "" if a cycle runs.  A hand-over pauses no copy that is observed.  Pure."""
+    paused = ledger.phase is FlowPhase.PAUSED
+    return "" if flow.observed and paused else why_suspended(ledger, flow.recovery_run)
+
+
 def why_reverse_holds(reverse: str, ledger: Ledger, own: FlowState | None, run: str = "") -> str:
     """Say why the failover of the `reverse` flow keeps the flow against it standing by; "" if it does not. Pure.
 

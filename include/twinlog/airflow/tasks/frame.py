@@ -82,10 +82,10 @@ def discovered(flow: FlowSettings, ti: Any) -> Json | None:
         found: Json | None = ti.xcom_pull(task_ids="discover")
         return found
     from twinlog.state.ledger import read_ledger
-    from twinlog.topics.pauses import why_suspended
+    from twinlog.topics.pauses import why_held
 
     with opened(flow) as clusters:
-        return {"stands_by": "" if flow.observed else why_suspended(read_ledger(flow, clusters.target))}
+        return {"stands_by": why_held(flow, read_ledger(flow, clusters.target))}
 
 
 def log_step(name: StrEnum, outcome: Outcome | None) -> None:

@@ -129,13 +129,15 @@ def run_cycle(
     flow: FlowSettings,
     clusters: Clusters,
     request: Request,
-    runner: Callable[[], LaneRunner],
-    on_progress: Callable[[CopyProgress], None],
-    looks: Callable[[], ObserveRunner] | None = None,
+    runner: Callable[[], LaneRunner] | None = None,
+    on_progress: Callable[[CopyProgress], None] | None = None,
+    looks: ObserveRunner | None = None,
+    board: Board | None = None,
 ) -> FlowRun:
     """Run every step of one cycle.  `runner` is called only if there is something to copy.
 
-    If another engine copies the flow, its copies are read with `looks`, in this process if None.
+    If another engine copies the flow, no `runner` is needed: its copies are read with `looks`, in this process if None.
+    `board` gets the numbers.
 
     A partition or a topic that fails is in the result.  Raises errors that stop the flow as a whole: clusters out of
     reach or refusing, another twinlog running the flow, UsageError for a topic that it does not replicate.
@@ -165,7 +167,7 @@ def run_cycle(
         copied = observe(
             flow,
             clusters,
-            looks() if looks else LocalObserveRunner(),
+            looks or LocalObserveRunner(),
             run_id=request.run_id,
             topics=topics,
             snapshot=snapshot,
@@ -173,7 +175,7 @@ def run_cycle(
         say(
             f"{flow.name}: read {copied.records:,} records that the engine has copied in {copied.seconds:,.1f} s"
         )
-    elif begun.has_work:
+    elif begun.has_work and runner is not None:
         copied = copy.run(
             flow,
             clusters,
@@ -190,7 +192,7 @@ def run_cycle(
         )
     refused = tuple(not_synced(begun.synced))
     failures = (*refused, *not_copied(copied.stopped if copied is not None else planned.stopped, copied))
-    board = Board(flow)
+    board = board or Board(flow)
     done = conclude(flow, clusters, request, copied, failures, started_ms, board, refused=bool(refused))
     duties = duties_of(flow, request.run_id)
     duties.drills_ms = reported.at_ms if reported is not None else 0  # the last cycle told of those before

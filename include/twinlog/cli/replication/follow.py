@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING, Self
 from twinlog import __version__
 from twinlog.cli.flows import Done, each_flow
 from twinlog.cli.render import say, warn
-from twinlog.cli.replication.cycle import FlowRun, Request, conclude, duties_of, follow_failures
-from twinlog.errors import FencedError, TwinlogError, UsageError
+from twinlog.cli.replication.cycle import (
+    FlowRun,
+    Request,
+    conclude,
+    duties_of,
+    follow_failures,
+    run_cycle,
+)
+from twinlog.errors import FencedError, TransientError, TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
 if TYPE_CHECKING:
@@ -105,26 +112,30 @@ def follow_flows(
 ) -> Done[FlowRun]:
     """Follow `flows` for `seconds`; each gets its share of the session's slots.
 
+    The copies of another engine are looked at every `twinlog.follow.seconds`, without a lane.
+
     Ctrl-C and SIGTERM end it early and in order: committed records count, and are reported.  Raises UsageError if
     there are more flows than slots, or more than one Spark master.
     """
     from twinlog.spark.server import alone
 
-    for flow in flows:
-        flow.require_copied("--for or --follow (run --once, by the clock, observes)")
-    masters = sorted({alone(master or flow.copy.spark_master) for flow in flows})
+    copying = [flow for flow in flows if not flow.observed]
+    masters = sorted({alone(master or flow.copy.spark_master) for flow in copying})
     if len(masters) > 1:
         raise UsageError(
             f"the flows have different Spark masters ({', '.join(map(without_options, masters))})",
             hint="choose one with --master, or flows with --flow",
         )
-    runner = spark.runner(masters[0], warmed=True, wanted=slots_wanted(flows))
-    if (slots := runner.slots) < len(flows):
+    looks = spark.looks(master) if len(copying) < len(flows) else None
+    runner = spark.runner(masters[0], warmed=True, wanted=slots_wanted(copying)) if copying else None
+    if runner is not None and (slots := runner.slots) < len(copying):
         more = (
-            f"use --master 'local[{2 * len(flows)}]'" if masters[0].startswith("local") else "give Spark more"
+            f"use --master 'local[{2 * len(copying)}]'"
+            if masters[0].startswith("local")
+            else "give Spark more"
         )
         raise UsageError(
-            f"{len(flows)} flows cannot be followed with {slots} Spark slots: each needs one at least",
+            f"{len(copying)} flows cannot be followed with {slots} Spark slots: each needs one at least",
             hint=f"{more}, or choose flows with --flow",
         )
     from twinlog.follow.leading import Leadership
@@ -132,10 +143,13 @@ def follow_flows(
 
     boards = {flow.name: Board(flow) for flow in flows}
     leaving = threading.Event()
-    parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in flows}
+    parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in copying}
 
     def work(flow: FlowSettings) -> FlowRun:
-        return _followed(flow, asked, runner, len(flows), seconds, parts[flow.name], boards[flow.name])
+        board = boards[flow.name]
+        if runner is None or flow.observed:
+            return _looked(flow, asked, looks, seconds, leaving, board)
+        return _followed(flow, asked, runner, len(copying), seconds, parts[flow.name], board)
 
     def failed(flow: FlowSettings, failure: object) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)  # type: ignore[arg-type]
@@ -149,11 +163,43 @@ def follow_flows(
             time.sleep(0.1)
             if leaving.is_set() and not cancelled:
                 cancelled = all(
-                    it.done() or parts[name].ready_to_stop.is_set() for name, it in futures.items()
+                    futures[name].done() or part.ready_to_stop.is_set() for name, part in parts.items()
                 )
                 if cancelled:
-                    runner.cancel()
+                    spark.cancel()
     return Done.of(future.result() for future in futures.values())
+
+
+def _looked(
+    flow: FlowSettings,
+    asked: Request,
+    looks: ObserveRunner | None,
+    seconds: float,
+    leaving: threading.Event,
+    board: Board,
+) -> FlowRun:
+    """Run a cycle of a flow that another engine copies again and again; report the last one.
+
+    A cycle that a cluster keeps from its end is said, and the next one tries again.
+    """
+    from twinlog.cluster.api import open_clusters
+
+    until, number = time.monotonic() + seconds, 0
+    with open_clusters(flow) as clusters:
+        while True:
+            number += 1
+            left = until - time.monotonic() - flow.copy.follow_seconds
+            last = left < 0 or leaving.is_set()
+            try:
+                looked = replace(asked, run_id=f"{asked.run_id}.{number}")
+                done = run_cycle(flow, clusters, looked, looks=looks, board=board)
+                if last:
+                    return replace(done, windows=number)
+            except TransientError as error:
+                if last:
+                    raise
+                warn(f"{flow.name}: {error}")
+            leaving.wait(flow.copy.follow_seconds)
 
 
 def slots_wanted(flows: Sequence[FlowSettings]) -> int | None:

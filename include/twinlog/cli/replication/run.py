@@ -87,9 +87,10 @@ def run(
             if seconds
             else run_once(flows, asked, spark, master)
         )
+    observed = {flow_settings.name for flow_settings in flows if flow_settings.observed}
     show(
         {"flows": [flow_run.document for flow_run in done.results]},
-        (g for flow_run in done.results for g in _grids(flow_run)),
+        (g for flow_run in done.results for g in _grids(flow_run, observed=flow_run.flow in observed)),
     )
     for result in done.results:
         say_failures(result.failures, result.flow)
@@ -118,18 +119,23 @@ def new_run_id() -> str:
     return clock.new_run_name("cli")
 
 
-def _by_partition(title: str, report: FlowReport) -> Grid:
-    """Show what was copied, one row per partition."""
+def _by_partition(title: str, report: FlowReport, words: tuple[str, str]) -> Grid:
+    """Show what was copied, or read, one row per partition."""
+    done, left = words
     columns = (
-        "topic | to topic: remote_topic | partition | copied: copied_records | last offset: last_upstream_offset"
-        " | lag: lag_records | undecided: undecided_records"
+        f"topic | to topic: remote_topic | partition | {done}: copied_records | last offset: last_upstream_offset"
+        f" | {left}: lag_records | undecided: undecided_records"
     )
     return Grid.of(title, columns, parts(report.topics), "the flow replicates no topic yet")
 
 
-def _by_topic(title: str, report: FlowReport) -> Grid:
-    """Show what was copied, one row per topic."""
-    columns = "topic | to topic: remote_topic | partitions | copied | lag | undecided: undecided_records"
+def _by_topic(title: str, report: FlowReport, words: tuple[str, str]) -> Grid:
+    """Show what was copied, or read, one row per topic."""
+    done, left = words
+    columns = (
+        f"topic | to topic: remote_topic | partitions | {done}: copied | {left}: lag"
+        " | undecided: undecided_records"
+    )
     return Grid.of(
         title,
         columns,
@@ -140,20 +146,24 @@ def _by_topic(title: str, report: FlowReport) -> Grid:
     )
 
 
-def _grids(run: FlowRun) -> Iterator[Grid]:
+def _grids(run: FlowRun, *, observed: bool) -> Iterator[Grid]:
+    """Show a flow; of one that is `observed`, the records of the copy that were read, and what has no copy yet."""
     columns = "duty: name | state | seconds | what: message"
     yield Grid.of(f"{run.flow}: duties", columns, run.duties)
     report = run.report
     if report is None:
         return
     # If a signal ended the lanes, only the records are known, from the map.
-    size = f" and {report.bytes:,} bytes" if report.bytes or not report.records else ""
+    size = f" and {report.bytes:,} bytes" if (report.bytes or not report.records) and not observed else ""
+    words = ("read", "no copy yet") if observed else ("copied", "lag")
+    read, left = (" of the copy read", "have no copy yet") if observed else ("", "to go")
     title = (
-        f"{run.flow}: {run.state}, {report.records:,} records{size}"
-        f" in {report.seconds:,.1f} s, {report.lag_records:,} records to go{_not_said(report)}"
+        f"{run.flow}: {run.state}, {report.records:,} records{read}{size}"
+        f" in {report.seconds:,.1f} s, {report.lag_records:,} records {left}{_not_said(report)}"
     )
     partitions = sum(len(topic.partitions) for topic in report.topics)
-    yield _by_partition(title, report) if partitions <= MOST_ROWS else _by_topic(title, report)
+    show_rows = _by_partition if partitions <= MOST_ROWS else _by_topic
+    yield show_rows(title, report, words)
     columns = "topic | partition | from offset: first_offset | to offset: last_offset | cause"
     yield Grid.of(f"{run.flow}: gaps", columns, report.gaps)
     columns = "severity | check: name | found: observed | expected | what it means: message"
@@ -187,9 +197,8 @@ def run_once(
 
     def cycle(flow: FlowSettings) -> FlowRun:
         with open_clusters(flow) as clusters:
-            return run_cycle(
-                flow, clusters, asked, lambda: runner(flow), on_progress, lambda: spark.looks(master)
-            )
+            looks = spark.looks(master) if flow.observed else None
+            return run_cycle(flow, clusters, asked, lambda: runner(flow), on_progress, looks)
 
     def failed(flow: FlowSettings, failure: Failure) -> FlowRun:
         return FlowRun(flow.name, asked.run_id, error=failure)

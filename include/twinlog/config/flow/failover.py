@@ -34,6 +34,9 @@ class FailoverSettings:
     """address that gets the event as a POST with JSON; treated as a secret"""
     hook_file: Path | None = setting(PATH, "twinlog.failover.hook.file", None)
     """file into which the event is written: a Kubernetes ConfigMap if it ends in `.yaml` or `.yml`, else JSON"""
+    stop_command: str = setting(TEXT, "twinlog.failover.stop.command", None)
+    """command that stops the engine which copies an [observed](howto/migrate.md#fail-over) flow, before groups are
+    placed; it is run as the hook's, with the event `stop`. `true` if a person has stopped it"""
     hook_seconds: int = 30
     """how long one attempt of the hook may take; a command is killed then"""
     hook_attempts: int = 3

@@ -92,6 +92,14 @@ class Observed(OfIncarnation, LedgerEntry):
                     yield first + offset - begins, end
 
     @property
+    def foreign_to(self) -> int:
+        """Return the downstream offset behind which all records that were seen are the source's."""
+        foreign = [finding for finding in self.findings if finding.kind == FOREIGN]
+        if sum(finding.records for finding in foreign) < self.counts.get(FOREIGN, 0):
+            return self.seen_to
+        return max((finding.downstream[1] for finding in foreign if finding.downstream), default=0)
+
+    @property
     def passed_over(self) -> int:
         """Count the source records behind which the engine has gone on, and which may still come."""
         waiting = (it["upstream"] for it in self.carried.get("skipped", ()) if not it["told"])

@@ -50,7 +50,7 @@ class CopyOutcome(LedgerEntry):
 
 @dataclass(frozen=True, slots=True)
 class TakenOver(LedgerEntry):
-    """The part of a copy that is MirrorMaker 2's, in downstream offsets, if the copy keeps its topic's name.
+    """The part of a copy that is MirrorMaker 2's, or another engine's, in downstream offsets.
 
     Records at [`compared`, `end`) were compared, and each is the source's.  Records at [`first`, `compared`) were not:
     they may be MirrorMaker 2's copies or the target's own.  `remote_topic_id` is the incarnation of the copy.

@@ -55,7 +55,7 @@ class Origin:
         return UnreadableMap(
             f"the offset map of {self.topic}-{self.partition} cannot be read: {error.message}, at {self.record(first)}",
             hint="nothing of this partition is translated;"
-            f" `twinlog topics rebuild --topic {self.topic}` makes copy and map anew",
+            f" `twinlog topics rebuild --topic {self.topic}` makes copy and map anew, if twinlog copies it",
             topic=self.topic,
             topic_id=self.topic_id,
             partition=self.partition,

@@ -65,17 +65,17 @@ def switch(
 
 def _once(settings: FailoverSettings, event: Mapping[str, Any]) -> str:
     if settings.hook_command:
-        return _command(settings.hook_command, event, settings.hook_seconds)
+        return run_command(settings.hook_command, event, settings.hook_seconds)
     if settings.hook_url is not None:
         return _post(settings.hook_url.reveal(), event, settings.hook_seconds)
     assert settings.hook_file is not None
     return _write(settings.hook_file, event)
 
 
-def _command(command: str, event: Mapping[str, Any], seconds: int) -> str:
+def run_command(command: str, event: Mapping[str, Any], seconds: int) -> str:
     """Run a command with the event as JSON on stdin and in TWINLOG_* variables; kill it if it hangs.
 
-    It gets the environment without twinlog's and Airflow's own variables, which hold passwords.
+    It gets the environment without twinlog's and Airflow's own variables, which hold passwords.  Return why it failed.
     """
     inherited = {
         key: value for key, value in os.environ.items() if not key.startswith(("TWINLOG_", "AIRFLOW_"))

@@ -14,6 +14,7 @@ from twinlog.gate import ask
 from twinlog.gate.answer import GateCheck
 from twinlog.gate.ask import GateFacts, GateRequest
 from twinlog.judge.check import Mode
+from twinlog.judge.observed import OBSERVED
 from twinlog.topics.discovery import ProblemCode, waiting_for_a_person
 from twinlog.visible import listed
 
@@ -22,9 +23,12 @@ NO_STEP_MENDS = frozenset({
     *("nothing-copied-twice", "downstream-counted-once", "map-whole", "map-known", "map-not-beyond-progress"),
     *("progress-within-source", "progress-never-goes-back", "group-same-record", "group-not-ahead"),
     *("replication-factor", "min-insync-replicas", "retention-time", "retention-size", "record-size"),
-    "cleanup-policy",
+    *("cleanup-policy", *(check.name for check in OBSERVED)),
 })
 """Checks that neither copying, placing and proving nor a broker that comes back makes hold: they want a person."""
+
+OF_AN_ENGINE = frozenset({"group-not-ahead", "map-known"})
+"""Those that hold once the engine which copies has stopped: positions are exact then, and groups are placed by them."""
 
 
 def known_to_forbid(
@@ -44,13 +48,13 @@ def known_to_forbid(
         for problem in waiting_for_a_person(flow, problems)
         if problem.code is not ProblemCode.SOURCE_REFUSED
     }
+    lasting = NO_STEP_MENDS - OF_AN_ENGINE if flow.observed else NO_STEP_MENDS
     return tuple(
         check
         for check in answer.result.checks
         if check.blocks
         and (
-            check.name in NO_STEP_MENDS
-            or (check.name == "nothing-blocked" and stuck.intersection(check.subjects))
+            check.name in lasting or (check.name == "nothing-blocked" and stuck.intersection(check.subjects))
         )
     )
 

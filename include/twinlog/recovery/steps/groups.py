@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy, GroupSyncSettings
 from twinlog.gate.ask import see
 from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow
@@ -41,8 +41,12 @@ def place_groups(world: World) -> Outcome:
 
 
 def placing(flow: FlowSettings) -> FlowSettings:
-    """Return the flow with group sync on: a failover places every group, also if cycles leave them alone."""
-    return replace(flow, sync_group_offsets=True)
+    """Return the flow with group sync on: a failover places every group, also if cycles leave them alone.
+
+    Where another engine has put a group does not count against its place.
+    """
+    policies = GroupSyncSettings(GroupSyncPolicy.FORCE) if flow.observed else flow.group_sync
+    return replace(flow, sync_group_offsets=True, group_sync=policies)
 
 
 def misplaced(rows: Sequence[GroupPartitionRow]) -> tuple[GroupPartitionRow, ...]:

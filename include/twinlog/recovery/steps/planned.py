@@ -32,6 +32,7 @@ from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, pl
 from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
+from twinlog.recovery.steps.engine import look_once, not_copied
 from twinlog.recovery.steps.forbidden import amounts_of, known_to_forbid, told
 from twinlog.recovery.steps.groups import misplaced, placing
 from twinlog.recovery.steps.source_writers import (
@@ -49,6 +50,9 @@ from twinlog.visible import listed
 
 AUDIT_EQUAL = "audit-equal"
 """The check of the differences that an audit found."""
+
+LOSES = (AUDIT_EQUAL, "nothing-missing", "nothing-changed")
+"""The checks of which an acceptance means that something is lost; the last two are of copies that others make."""
 
 PASSES = 10
 """The most copies that a drain makes: with the producers stopped, the second finds nothing, or something is wrong."""
@@ -160,6 +164,8 @@ def copy_all(world: World) -> tuple[CopyResult | None, str]:
     again.  A process that has taken over the failover ends this one.
     """
     flow, clusters = world.flow, world.clusters
+    if flow.observed:  # another engine copies
+        return look_once(world)
     for tries_left in (2, 1, 0):
         try:
             snapshot, run_id = FlowSnapshot(flow, clusters), world.journal.actor.holder
@@ -245,7 +251,8 @@ def answering(*worlds: World) -> tuple[Accepted, ...]:
     return tuple(
         accepted
         for world in worlds
-        for accepted in counting(world.ledger.accepted, AUDIT_EQUAL, clock.now_ms())
+        for check in LOSES
+        for accepted in counting(world.ledger.accepted, check, clock.now_ms())
     )
 
 
@@ -261,11 +268,11 @@ def told_lost(*worlds: World) -> str:
 def missing(world: World) -> tuple[str, Found]:
     """Look at records and groups for what another process has proved; say what is missing, "" if nothing is."""
     flow = world.flow
-    topics = partitions_at_risk(observe(FlowSnapshot(flow, world.clusters), configs=False))
+    facts = observe(FlowSnapshot(flow, world.clusters), configs=False)
     groups = placed(checkpoints.run(placing(flow), world.clusters, dry_run=True).rows)
-    left = at_risk(topics)
+    left = not_copied(facts)
     why = "" if left == Total() else left.told(f"are not on {flow.target.alias} now")
-    return why, replace(world.found, topics=topics, groups=groups)
+    return why, replace(world.found, topics=partitions_at_risk(facts), groups=groups)
 
 
 def _named(it: AuditedDifference) -> str:
@@ -279,18 +286,17 @@ def moved_since(world: World) -> tuple[str, Found]:
     """Say what has moved since it was proved, just before the promotion, "" if nothing has, and what is known now."""
     if not world.found.drained:
         return "nothing was proved in this process", world.found
-    topics = partitions_at_risk(observe(FlowSnapshot(world.flow, world.clusters), configs=False))
-    world = replace(world, found=replace(world.found, topics=topics))
-    return _moved(world), world.found
+    facts = observe(FlowSnapshot(world.flow, world.clusters), configs=False)
+    world = replace(world, found=replace(world.found, topics=partitions_at_risk(facts)))
+    return _moved(world, not_copied(facts)), world.found
 
 
-def _moved(world: World) -> str:
+def _moved(world: World, left: Total) -> str:
     """Say what has moved since it was proved, records first; "" if nothing has."""
     shut = world.found.shut
     still = denied_to_everybody(world.clusters.source, shut)
     if open_again := [it for it in shut if it not in still]:
         return f"{world.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
-    left = at_risk(world.found.topics)
     if left.least:
         return left.told(f"were written to {world.flow.source.alias} since")
     if left.doubt:
@@ -335,7 +341,7 @@ def look_fence(world: World, copied: str = "") -> Outcome:
         if denials.new
         else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
     )
-    text = f"would copy {copied}, then {denied}, and watch for {flow.gate.fence_seconds} s"
+    text = f"would {flow.work} {copied}, then {denied}, and watch for {flow.gate.fence_seconds} s"
     return learned(planned(text), found)
 
 

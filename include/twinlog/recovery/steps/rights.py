@@ -111,9 +111,12 @@ def own_rights(flow: FlowSettings, clusters: Clusters) -> list[str]:
 
 
 def _undo(world: World, run: RecoveryRun) -> list[str]:
-    """Give the target's own rights back, unless the flow stays suspended and no right was given before the approval."""
+    """Give the target's own rights back, unless the flow stays suspended and no right was given before the approval.
+
+    Those of a copy that another engine makes are that engine's, until they were changed.
+    """
     approved = any(entry.step == StepName.APPROVE and entry.state is StepState.DONE for entry in run.journal)
-    if why_suspended(world.ledger) and not approved:
+    if not approved and (world.flow.observed or why_suspended(world.ledger)):
         return []
     return own_rights(world.flow, world.clusters)
 
