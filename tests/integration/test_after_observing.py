@@ -283,3 +283,14 @@ def test_mirror_maker(
     assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
     assert (b"record 1700", None) == (scene.next_read("half"), scene.next_read("done"))
     assert report["rpo_seconds"] == 0.0
+
+
+def test_followed(scene: Scene) -> None:
+    """`run --for` looks again and again; the last look is reported, and without Spark."""
+    file = scene.file.with_name("often.properties")
+    file.write_text(f"{scene.file.read_text()}\ntwinlog.follow.seconds = 1\n")
+    code, seen = scene.run("run", "--for", "6s", file=file)
+    assert (0, 0) == (code, seen["flows"][0]["records"]), seen
+    assert 1 < seen["flows"][0]["windows"]
+    _, gate = scene.run("gate", "--still-writing")
+    assert {"doubled": 40} == gate["observed"]["topics"][0]["counts"]
