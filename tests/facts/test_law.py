@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recovery_world import COPY, World, new_world
 
-from twinlog.airflow.plugin.flow_page import heat_of, topics_of
+from twinlog.airflow.plugin.flow_page import coverage_rows, topics_of
 from twinlog.airflow.tasks.failover import rows
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
@@ -205,7 +205,7 @@ def page_says_well(found: FlowStatus, facts: FlowFacts, taken: Taken) -> list[st
     """What the flow's page says well of the topic of which something was taken away."""
     topics = [it for it in topics_of(found).rows if it.name == "orders"]
     waits = [f"{it.word}, lag {it.lag}, {it.copied_up_to}" for it in topics if taken.missing]
-    proved = [it.proved for it in heat_of(coverage_of(facts)) if it.name == "orders" and taken.proved]
+    proved = [it.proved for it in coverage_rows(coverage_of(facts)) if it.name == "orders" and taken.proved]
     return [it for it in (*waits, *proved) if re.search(r"up to date|lag 0\b|\b(\d+) of \1\b|100 %", it)]
 
 

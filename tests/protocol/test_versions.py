@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import struct
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
 
 import pytest
+from greeting_broker import TODAY, broker
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused
@@ -21,32 +18,10 @@ from twinlog.protocol.kafka_python import (
 )
 from twinlog.protocol.socket.connection import Connection
 
-TODAY = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 22: (0, 6), 24: (0, 5), 26: (0, 5)}
 KAFKA_2_8 = {0: (0, 9), 1: (0, 12), 2: (0, 6), 3: (0, 11), 10: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3)}
 KAFKA_2_0 = {0: (0, 6), 1: (0, 8), 2: (0, 3), 3: (0, 6), 10: (0, 2), 22: (0, 1), 24: (0, 1), 26: (0, 1)}
 KAFKA_1_0 = {0: (0, 5), 1: (0, 6), 2: (0, 2), 3: (0, 5), 10: (0, 1), 22: (0, 0), 24: (0, 0), 26: (0, 0)}
 KAFKA_2_3 = {0: (0, 7), 1: (0, 11), 2: (0, 5), 3: (0, 8), 10: (0, 2), 22: (0, 1), 24: (0, 1), 26: (0, 1)}
-
-
-@contextmanager
-def broker(offers: Mapping[int, tuple[int, int]]) -> Iterator[int]:
-    """A broker that answers one ApiVersions v0 request; gives its port."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-
-        def answer() -> None:
-            connection, _ = server.accept()
-            with connection:
-                (size,) = struct.unpack(">i", connection.recv(4))
-                request = connection.recv(size)
-                keys = b"".join(struct.pack(">hhh", key, *range_) for key, range_ in offers.items())
-                body = request[4:8] + struct.pack(">hi", 0, len(offers)) + keys
-                connection.sendall(struct.pack(">i", len(body)) + body)
-                connection.recv(1)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        yield server.getsockname()[1]
-        thread.join()
 
 
 def connect(offers: Mapping[int, tuple[int, int]]) -> None:

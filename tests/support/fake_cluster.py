@@ -44,7 +44,14 @@ from twinlog.cluster.values import (
     PartitionOffsets,
     TopicDescription,
 )
-from twinlog.errors import ClusterRefused, ClusterUnreachable, FencedError, TerminalError, TwinlogError
+from twinlog.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    FencedError,
+    TerminalError,
+    TransientError,
+    TwinlogError,
+)
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, ReadUpTo
 
@@ -163,6 +170,17 @@ class FakeCluster(FakeAccess):
         del self._refusals[verb, item]
 
     # the verbs
+
+    def answers(self, seconds: float) -> bool:
+        """Say whether it is there."""
+        assert seconds > 0
+        try:
+            self.cluster_id()
+        except TransientError:
+            return False
+        except TwinlogError:
+            return True
+        return True
 
     def cluster_id(self) -> str:
         """Return the cluster's id."""
@@ -464,6 +482,10 @@ class GoneCluster:
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
+
+    def answers(self, seconds: float) -> bool:
+        """Say that it is not there."""
+        return seconds < 0
 
     def __getattr__(self, verb: str) -> NoReturn:
         raise ClusterUnreachable(f"cluster {self.alias} cannot be reached", cluster=self.alias)

@@ -49,6 +49,9 @@ class ClusterReader(Protocol):
     def alias(self) -> str:
         """The cluster's name in the configuration file."""
 
+    def answers(self, seconds: float) -> bool:
+        """Say whether any of its brokers answers within `seconds`; a refused login is an answer."""
+
     def cluster_id(self) -> str:
         """Return the id the cluster was formatted with."""
 

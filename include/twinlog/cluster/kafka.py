@@ -22,6 +22,7 @@ from twinlog.config.security.librdkafka import connection_of
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.once import read_once
 from twinlog.protocol import leader_epochs as log_epochs
+from twinlog.protocol import silence
 from twinlog.protocol.brokers import Brokers, KeptBrokers
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ class KafkaCluster:
         return StateReader(self.brokers)
 
     _require_target = _by("brokers", lambda brokers: brokers.any_broker().require_target())
+
+    def answers(self, seconds: float) -> bool:
+        return silence.answers(connection_of(self._settings, "admin"), seconds)
 
     cluster_id = _by("admins", lambda admins: topic_admin.describe_cluster(admins).cluster_id)
     broker_count = _by("admins", lambda admins: topic_admin.describe_cluster(admins).brokers)

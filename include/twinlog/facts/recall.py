@@ -11,10 +11,8 @@ from typing import Any
 
 from twinlog import clock
 from twinlog.clock import seconds_since
-from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import TransientError, TwinlogError
 from twinlog.fact import Count, Total, Unknown, known, total
 from twinlog.facts.copies import copied, reported_progress, with_configs
 from twinlog.facts.flow import FlowFacts
@@ -129,17 +127,6 @@ def left_behind(flow: FlowSettings, topics: Iterable[TopicFacts], ledger: Ledger
                 f"delete {topic.remote_topic} on {flow.target.alias} if nobody needs it,"
                 " or go on without these records",
             )
-
-
-def source_answers(source: ClusterReader) -> bool:
-    """Say whether the source answers at all; a refusal is an answer."""
-    try:
-        source.cluster_id()
-    except TransientError:
-        return False
-    except TwinlogError:
-        return True
-    return True
 
 
 def known_topics(ledger: Ledger, progress: Collection[TopicPartition]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from twinlog.fact import NOT_ASKED, known
 from twinlog.facts.copies import coverage_of, read_disks
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
-from twinlog.facts.recall import recall, source_answers
+from twinlog.facts.recall import recall
 from twinlog.gate import answer, metadata
 from twinlog.gate.at_source import Moving, fly, moving_topics
 from twinlog.gate.groups import GroupFacts, read_both, read_target, recalled
@@ -36,6 +36,9 @@ from twinlog.observe.observed_copy import observed_copy
 from twinlog.once import read_once
 from twinlog.state.ledger import read_ledger
 from twinlog.topics.snapshot import FlowSnapshot
+
+SILENT_SECONDS = 5.0
+"""For how long no broker of the source may answer until it counts as silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ def _without_source(flow: FlowSettings, clusters: Clusters, seen: GateFacts | No
     """Read the target, while the source, which may be silent for seconds, is asked whether it answers."""
     watch = answer.Stopwatch()
     with ThreadPoolExecutor(1) as aside:
-        answers = aside.submit(source_answers, clusters.source)
+        answers = aside.submit(clusters.source.answers, SILENT_SECONDS)
         seen = seen or see_target(FlowSnapshot(flow, clusters))
         facts = seen.facts
         watch.lap("read the state on the target")

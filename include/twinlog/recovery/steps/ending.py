@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from twinlog import clock
 from twinlog.errors import TerminalError
-from twinlog.facts.recall import source_answers
 from twinlog.formats.ledger.accepted import Offence, covering
 from twinlog.formats.ledger.recovery import Answered, RecoveryRun
 from twinlog.gate import ask
@@ -39,6 +38,9 @@ from twinlog.recovery.steps.source_dead import recalled, shown
 from twinlog.recovery.steps.world import Answer, Found, World
 from twinlog.state.ledger import Ledger
 from twinlog.visible import listed, singular
+
+_ONCE_MORE_SECONDS = 2.0
+"""How long a source that the gate of this run found silent is asked again before a target is promoted."""
 
 AGAIN = "look at what would be done now, and approve that"
 
@@ -189,7 +191,7 @@ def _changed(world: World) -> tuple[str, Found]:
     accepted = world.ledger.accepted
     answers = (Offence(world.flow.name, None, 1),)
     decided = covering(accepted, "source-silent", answers, clock.now_ms())
-    if not decided and source_answers(world.clusters.source):
+    if not decided and world.clusters.source.answers(_ONCE_MORE_SECONDS):
         return f"{world.flow.source.alias} answers again", world.found
     return "", world.found
 

@@ -330,7 +330,8 @@ def look_fence(world: World, copied: str = "") -> Outcome:
     found = replace(world.found, observed=seen, topics=partitions_at_risk(seen.facts))
     if not copied:
         lag = seen.facts.lag
-        copied = f"at {'least' if lag.doubt else 'most'} {lag.least:,} records"
+        most = "least" if lag.doubt or at_risk(found.topics).doubt else "most"
+        copied = f"at {most} {lag.least:,} records"
     denials = plan_denials(flow, clusters.source)
     unnamed = sum(write.keeps_rest for write in denials.new)
     not_named = (
