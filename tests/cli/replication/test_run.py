@@ -265,6 +265,9 @@ def test_a_partition_that_the_source_cannot_show_is_no_success(
         (it["topic"], it["partition"], it["code"]) for it in run["failures"]
     ]
     assert "A->B: orders-1 was not copied: " in err
+    assert main(["run", "--once", "--config", str(world.file)]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "not known how many records to go, 1 partition not seen" in told
 
 
 def _kill_leader(cluster: FakeCluster, dead: TopicPartition, monkeypatch: pytest.MonkeyPatch) -> None:

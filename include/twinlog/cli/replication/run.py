@@ -157,9 +157,10 @@ def _grids(run: FlowRun, *, observed: bool) -> Iterator[Grid]:
     size = f" and {report.bytes:,} bytes" if (report.bytes or not report.records) and not observed else ""
     words = ("read", "no copy yet") if observed else ("copied", "lag")
     read, left = (" of the copy read", "have no copy yet") if observed else ("", "to go")
+    behind = "not known how many" if report.lag_records is None else f"{report.lag_records:,}"
     title = (
         f"{run.flow}: {run.state}, {report.records:,} records{read}{size}"
-        f" in {report.seconds:,.1f} s, {report.lag_records:,} records {left}{_not_said(report)}"
+        f" in {report.seconds:,.1f} s, {behind} records {left}{_not_said(report)}"
     )
     partitions = sum(len(topic.partitions) for topic in report.topics)
     show_rows = _by_partition if partitions <= MOST_ROWS else _by_topic
