@@ -1,10 +1,13 @@
 """What Kafka's error codes become."""
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError
 
-from twinlog.cluster.refusals import Asked, refusal
+from twinlog.cluster.refusals import Asked, refusal, refused_by
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ExitCode
+from twinlog.protocol.errors import Code
 
 ASKED = Asked("B", "create", "topic A.orders", "CREATE on topic A.orders")
 
@@ -53,3 +56,11 @@ def test_a_request_that_a_cluster_does_not_have_is_no_missing_right(code):
         error.code,
         error.message,
     )
+
+
+@pytest.mark.parametrize(
+    "code", [Code.NOT_CONTROLLER, Code.THROTTLING_QUOTA_EXCEEDED, Code.LEADER_NOT_AVAILABLE]
+)
+def test_a_change_that_may_be_made_in_a_while_is_worth_another_try(code):
+    """A controller is elected, and a quota of changes is used up for seconds (KIP-599)."""
+    assert isinstance(refused_by(SimpleNamespace(error_code=code), ASKED), ClusterUnreachable)

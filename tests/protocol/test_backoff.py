@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 
@@ -43,3 +44,14 @@ def test_errors_pass() -> None:
     """What the question raises is no reason to ask again."""
     with pytest.raises(ZeroDivisionError):
         until(lambda: 1 // 0, ValueError, seconds=30)
+
+
+def test_an_attempt_that_takes_all_the_time_is_not_the_last() -> None:
+    """The answer of a new leader comes at once, after a frozen one took longer than there was."""
+    answers = iter([None, "there"])
+
+    def attempt() -> str | None:
+        time.sleep(0.05)
+        return next(answers)
+
+    assert "there" == until(attempt, ValueError, seconds=0.01, first_seconds=0.001)

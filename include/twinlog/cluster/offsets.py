@@ -32,16 +32,14 @@ def offsets(
     """
     wanted = list(dict.fromkeys(partitions))
     starts = _ask(brokers, wanted, EARLIEST)
-    stable = _ask(brokers, wanted, LATEST, read_committed=True)
-    ends = _ask(brokers, wanted, LATEST)
-    refused = {**ends.refused, **stable.refused, **starts.refused}
+    stable = _ask(brokers, list(starts.found), LATEST, read_committed=True)
+    ends = _ask(brokers, list(stable.found), LATEST)
     return Answers(
         {
-            it: PartitionOffsets(starts.found[it], max(stable.found[it], starts.found[it]), ends.found[it])
-            for it in wanted
-            if it not in refused
+            it: PartitionOffsets(starts.found[it], max(stable.found[it], starts.found[it]), end)
+            for it, end in ends.found.items()
         },
-        refused,
+        {**starts.refused, **stable.refused, **ends.refused},
     )
 
 
@@ -63,13 +61,14 @@ def _ask(
     refused: dict[TopicPartition, TwinlogError] = {}
     deadline = time.monotonic() + SETTLE_SECONDS
     while partitions:
+        last = time.monotonic() > deadline  # a broker that is frozen takes longer to be lost than an election
         answers = _list_offsets(brokers, partitions, timestamp, read_committed=read_committed)
         found |= answers.found
         refused = {it: error for it, error in refused.items() if it not in found} | dict(answers.refused)
         partitions = [
             it for it, error in answers.refused.items() if error.data.get("kafka_code") in LEADER_MOVED
         ]
-        if partitions and time.monotonic() > deadline:
+        if last:
             break
         if partitions:
             time.sleep(SETTLE_POLL_SECONDS)

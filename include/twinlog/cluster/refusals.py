@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TwinlogError
-from twinlog.protocol.errors import AUTHORIZATION, Request, bad_login, repeats, unreachable
+from twinlog.protocol.errors import AUTHORIZATION, Code, Request, bad_login, repeats, unreachable
 from twinlog.protocol.kafka_python import NOT_OFFERED
 
 K = TypeVar("K", bound=Hashable)
@@ -35,6 +35,9 @@ UNKNOWN_TOPIC = frozenset({
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 })
+
+_LATER = frozenset({Code.NOT_CONTROLLER, Code.THROTTLING_QUOTA_EXCEEDED})
+"""A change was not made, and may be in a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def refused_by(answer: Any, asked: Asked) -> TwinlogError:
     """Make our error of an answer, or a part of one, to a request of our own: it has a code and maybe a text."""
     code = answer.error_code
     said = getattr(answer, "error_message", None) or None
-    return refusal(KafkaError(code, said, False, repeats(Request.LOOK_UP, code)), asked)
+    return refusal(KafkaError(code, said, False, code in _LATER or repeats(Request.LOOK_UP, code)), asked)
 
 
 def sorted_out(

@@ -22,7 +22,7 @@ from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers, KeptBrokers
-from twinlog.protocol.errors import Code, ErrorAction, Request, error_action, repeats, unreachable
+from twinlog.protocol.errors import Code, ErrorAction, Request, code_name, error_action, repeats, unreachable
 from twinlog.protocol.retry import until
 from twinlog.protocol.socket.connection import fresh_buffer
 from twinlog.protocol.wire import (
@@ -96,6 +96,7 @@ class RequestWriter:
 
     def _send(self, brokers: Brokers, at: TopicPartition, batch: memoryview) -> None:
         """Send a batch, and again until its leader has answered for it."""
+        lost = f"{at.topic}-{at.partition} takes no records"
 
         def attempt() -> bool | None:
             try:
@@ -105,13 +106,18 @@ class RequestWriter:
                 return None
             if answer.error in {Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER}:
                 return True
-            if error_action(Request.PRODUCE, answer.error) is ErrorAction.RESEND:
+            action = error_action(Request.PRODUCE, answer.error)
+            if action is ErrorAction.RESEND:
                 brokers.forget_leader(*at)
                 return None
+            if action in {
+                ErrorAction.FENCE_AGAIN,
+                ErrorAction.FENCED,
+            }:  # the next write gets a new producer id
+                raise unreachable(self._alias, f"{lost}: {code_name(answer.error)}")
             asked = Asked.about(self._alias, "write to", f"topic {at.topic}", "WRITE")
             raise refusal(KafkaError(answer.error, answer.message or None), asked)
 
-        lost = f"{at.topic}-{at.partition} takes no records"
         until(attempt, lambda: unreachable(self._alias, lost), seconds=REQUEST_SECONDS)
 
 
@@ -130,6 +136,10 @@ def _batches(records: Iterable[InternalRecord]) -> Iterator[memoryview]:
 def _sent(brokers: Brokers, at: TopicPartition, batch: memoryview) -> Produced:
     connection = brokers.node(brokers.leader(*at), "coordinate")
     connection.keep_login()
+    if connection.offers(PRODUCE) < PRODUCE_VERSION:
+        raise kafka_python.not_offered(
+            f"Produce v{PRODUCE_VERSION}", brokers.settings.alias, connection.address
+        )
     body = produce_request({at.topic: [(at.partition, batch)]}, transactional_id=None, timeout_ms=_TIMEOUT_MS)
     connection.send(PRODUCE, PRODUCE_VERSION, body)
     payload = connection.receive(fresh_buffer)

@@ -6,14 +6,16 @@ As `twinlog.drill.reading`: join the group, read the first record of each partit
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from twinlog.cluster.admin.group_offsets import committed_in, fetch, refusal
 from twinlog.cluster.few_records import read_few
 from twinlog.drill.first import SESSION_SECONDS, First
+from twinlog.errors import TwinlogError
 from twinlog.grouped import grouped
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.socket.connection import Connection
@@ -34,17 +36,30 @@ def first_records(
         raise refusal(brokers.settings.alias, failed[group], _DOING, group)
     coordinator = coordinators[group]
     member = _joined(coordinator, group, places, brokers.settings.alias)
+    try:
+        read = _read(brokers, coordinator, group, places)
+        seconds = round(time.monotonic() - began, 3)
+    finally:
+        with suppress(TwinlogError):  # a member that is gone leaves its group when its session ends
+            coordinator.call(kafka_python.LEAVE_GROUP, group_id=group, member_id=member)
+    nowhere = First(None, seconds, "the group has no position in the log")
+    return {at: First(read[at][0] if read[at] else None, seconds) if at in read else nowhere for at in places}
+
+
+def _read(
+    brokers: Brokers, coordinator: Connection, group: str, places: Collection[TopicPartition]
+) -> Mapping[TopicPartition, Sequence[ReadRecord]]:
+    """Read the first record at the group's position in each partition where it has one in the log."""
     ((_, error, topics),) = fetch(coordinator, [group], {group: places})
+    error = error or next(
+        (it.error_code for topic in topics or () for it in topic.partitions if it.error_code), 0
+    )
     if error:
         raise refusal(brokers.settings.alias, error, _DOING, group)
     positions = {at: it.offset for at, it in committed_in(topics).items()}
     firsts, ends = brokers.offsets(positions, EARLIEST), brokers.offsets(positions, LATEST)
     within = {at: it for at, it in positions.items() if firsts[at] <= it <= ends[at]}
-    read = read_few(brokers, within, 1, read_committed=True)
-    seconds = round(time.monotonic() - began, 3)
-    coordinator.call(kafka_python.LEAVE_GROUP, group_id=group, member_id=member)
-    nowhere = First(None, seconds, "the group has no position in the log")
-    return {at: First(read[at][0] if read[at] else None, seconds) if at in read else nowhere for at in places}
+    return read_few(brokers, within, 1, read_committed=True)
 
 
 def _joined(coordinator: Connection, group: str, places: Collection[TopicPartition], alias: str) -> str:

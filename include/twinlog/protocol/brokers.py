@@ -112,6 +112,8 @@ class Brokers:
         if found is not None and found.ended:
             self.drop(found)
             found = None
+        if found is not None and purpose == "coordinate":
+            found.keep_login()
         if found is None:
             host, port = self._addresses[node]
             expected = (self._cluster_id, node) if self._cluster_id else None

@@ -32,7 +32,7 @@ from kafka.record.legacy_records import LegacyRecordBatch
 from twinlog import __version__
 from twinlog.config.file.providers import reveal
 from twinlog.config.security.connection import SaslSettings
-from twinlog.errors import ClusterRefused, ConfigError
+from twinlog.errors import ClusterRefused, ConfigError, FormatError
 from twinlog.protocol import wire
 
 MESSAGES: Final = "twinlog.protocol.messages"
@@ -87,7 +87,9 @@ FIND_COORDINATORS = Api(metadata.FindCoordinatorRequest, metadata.FindCoordinato
 DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
 CREATE_TOPICS = Api(admin.CreateTopicsRequest, admin.CreateTopicsResponse, 5)
 CREATE_PARTITIONS = Api(admin.CreatePartitionsRequest, admin.CreatePartitionsResponse, 2)
-DELETE_TOPICS = Api(admin.DeleteTopicsRequest, admin.DeleteTopicsResponse, 5)
+DELETE_TOPICS = Api(admin.DeleteTopicsRequest, admin.DeleteTopicsResponse, 4)
+"""The versions of these three that brokers hold back by a throttle; later ones they refuse over a quota (KIP-599)."""
+
 DELETE_RECORDS = Api(admin.DeleteRecordsRequest, admin.DeleteRecordsResponse, 2)
 DESCRIBE_CONFIGS = Api(admin.DescribeConfigsRequest, admin.DescribeConfigsResponse, 2)
 ALTER_CONFIGS = Api(admin.IncrementalAlterConfigsRequest, admin.IncrementalAlterConfigsResponse, 1)
@@ -130,8 +132,14 @@ ALTER_CLIENT_QUOTAS = Api(client_quotas.AlterClientQuotasRequest, client_quotas.
 
 
 def assigned(block: bytes) -> list[tuple[str, int]]:
-    """Decode what a member of a classic consumer group was given, as topics and partitions; empty means nothing."""
-    found = consumer.ConsumerProtocolAssignment.decode(block).assigned_partitions if block else []
+    """Decode what a member of a classic consumer group was given, as topics and partitions; empty means nothing.
+
+    Raises FormatError for what an assignor of somebody's own has written.
+    """
+    try:
+        found = consumer.ConsumerProtocolAssignment.decode(block).assigned_partitions if block else []
+    except (struct.error, ValueError) as error:
+        raise FormatError(f"a member's assignment is not of Kafka's consumer protocol: {error}") from None
     return [(it.topic, partition) for it in found for partition in it.partitions]
 
 

@@ -15,7 +15,10 @@ from twinlog.config.security.connection import (
     ClusterSettings,
     ConnectionSettings,
 )
+from twinlog.errors import FormatError
 from twinlog.kafka_types import TopicPartition
+from twinlog.protocol import kafka_python
+from twinlog.protocol.brokers import Brokers
 
 pytestmark = pytest.mark.integration
 
@@ -171,3 +174,38 @@ def test_a_clients_commit_is_what_we_read(cluster, cluster_a, topic):
     consumer.close()
     found = cluster.committed_offsets([f"simple-{topic}"]).require()[f"simple-{topic}"]
     assert {(topic, 2): CommittedOffset(41)} == found
+
+
+def test_a_group_with_an_assignor_of_its_own_fails_alone(cluster, topic, joined):
+    """What its members were given nobody can read: that is not nothing, and the others are described."""
+    odd = f"odd-{topic}"
+    joined(f"plain-{topic}")
+    api = kafka_python
+    with Brokers(cluster.connection) as brokers:
+        coordinator = brokers.group_coordinators([odd])[0][odd]
+        protocol = api.JOIN_GROUP.request.JoinGroupRequestProtocol(
+            name="ours", metadata=api.subscription([topic])
+        )
+        member = coordinator.call(
+            api.JOIN_GROUP,
+            group_id=odd,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        given = api.SYNC_GROUP.request.SyncGroupRequestAssignment(
+            member_id=member.member_id, assignment=b"\0\1\0\0\0\0"
+        )
+        coordinator.call(
+            api.SYNC_GROUP,
+            group_id=odd,
+            generation_id=member.generation_id,
+            member_id=member.member_id,
+            assignments=[given],
+        )
+        answers = cluster.describe_groups([odd, f"plain-{topic}"])
+        coordinator.call(api.LEAVE_GROUP, group_id=odd, member_id=member.member_id)
+    assert [f"plain-{topic}"] == list(answers.found)
+    assert {odd: FormatError} == {name: type(error) for name, error in answers.refused.items()}

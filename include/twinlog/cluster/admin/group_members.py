@@ -11,7 +11,7 @@ from twinlog.cluster.admin.acls import operations
 from twinlog.cluster.admin.group_offsets import by_coordinator
 from twinlog.cluster.admin.groups import GroupDescription, GroupType, state_of
 from twinlog.cluster.values import Answers
-from twinlog.errors import ClusterRefused, TransientError
+from twinlog.errors import ClusterRefused, FormatError, TransientError, TwinlogError
 from twinlog.formats.mm2.connect_offset import parse_assignment
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
@@ -32,6 +32,13 @@ def with_rights(
 ) -> Answers[str, tuple[GroupDescription, frozenset[str]]]:
     """Describe groups, each with the operations that this user may do on it."""
     found: dict[str, tuple[GroupDescription, frozenset[str]]] = {}
+    unread: dict[str, TwinlogError] = {}
+
+    def note(it: Any) -> None:
+        try:
+            found[it.group_id] = _classic(it)
+        except FormatError as error:
+            unread[it.group_id] = error
 
     def describe(connection: Connection, groups: Sequence[str]) -> dict[str, int]:
         others = list(groups)
@@ -44,11 +51,13 @@ def with_rights(
         else:
             failed = {}
         answer = _ask(connection, kafka_python.DESCRIBE_GROUPS, groups=others) if others else []
-        found.update((it.group_id, _classic(it)) for it in answer if not it.error_code)
+        for it in answer:
+            if not it.error_code:
+                note(it)
         return failed | {it.group_id: it.error_code for it in answer if it.error_code}
 
     refused = by_coordinator(brokers, list(names), "describe", describe)
-    return Answers(found, refused)
+    return Answers(found, {**refused, **unread})
 
 
 _OF_THE_OLDER = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
