@@ -178,7 +178,7 @@ def _looked(
     leaving: threading.Event,
     board: Board,
 ) -> FlowRun:
-    """Run a cycle of a flow that another engine copies again and again; report the last one.
+    """Run cycles of a flow that another engine copies, the last one when the time is over; report that one.
 
     A cycle that a cluster keeps from its end is said, and the next one tries again.
     """
@@ -188,8 +188,7 @@ def _looked(
     with open_clusters(flow) as clusters:
         while True:
             number += 1
-            left = until - time.monotonic() - flow.copy.follow_seconds
-            last = left < 0 or leaving.is_set()
+            last = time.monotonic() >= until or leaving.is_set()
             try:
                 looked = replace(asked, run_id=f"{asked.run_id}.{number}")
                 done = run_cycle(flow, clusters, looked, looks=looks, board=board)
@@ -199,7 +198,7 @@ def _looked(
                 if last:
                     raise
                 warn(f"{flow.name}: {error}")
-            leaving.wait(flow.copy.follow_seconds)
+            leaving.wait(min(flow.copy.follow_seconds, max(0.0, until - time.monotonic())))
 
 
 def slots_wanted(flows: Sequence[FlowSettings]) -> int | None:

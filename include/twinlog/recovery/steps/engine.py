@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 from twinlog import clock
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.result import CopyResult
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.fact import Total
@@ -84,7 +85,8 @@ def stop(world: World) -> Outcome:
     _, unread = look_once(world, horizon_ms=0)
     if unread:
         return failed(f"not all could be looked at: {unread}")
-    return done(f"{world.flow.copied_by} is stopped, and nothing moves: every position is final")
+    watched = f"nothing moved for {_watch_seconds(world.flow):.0f} s"
+    return done(f"{world.flow.copied_by} is stopped, and {watched}: every position up to here is exact")
 
 
 def _not_stopped(world: World) -> str:
@@ -102,7 +104,8 @@ def _not_stopped(world: World) -> str:
     deadline = time.monotonic() + flow.failover.wait_seconds
     while True:
         try:
-            require_stopped(flow, world.clusters, Origin.of(flow), all_partitions(there.found.values()))
+            copies = all_partitions(there.found.values())
+            require_stopped(flow, world.clusters, Origin.of(flow), copies, _watch_seconds(flow))
         except TerminalError as error:
             if time.monotonic() >= deadline:
                 return error.message
@@ -110,6 +113,11 @@ def _not_stopped(world: World) -> str:
             return f"nobody knows whether {flow.copied_by} still copies: {error.message}"
         else:
             return ""
+
+
+def _watch_seconds(flow: FlowSettings) -> float:
+    """Return for how long nothing may move: as long as writers of the source are watched, and for two heartbeats."""
+    return max(flow.gate.fence_seconds, 2.5 * flow.heartbeats_interval_seconds)
 
 
 def _look(world: World) -> str:
