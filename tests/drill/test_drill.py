@@ -130,6 +130,18 @@ class TestVerdict:
         ]
         assert [4, 3] == places
 
+    def test_by_checkpoints_it_counts_what_was_read_since(self, stage: Stage):
+        """A group read on after its last checkpoint: that comes again; with the source gone nobody can say it."""
+        stage.world.clusters.source.commit("billing", ORDERS, 4)
+        gone = Clusters(GoneCluster("A"), stage.world.clusters.target)
+        for report, again, said in (
+            (stage.drill(source_dead=True), 1, "positions right, 1 record read again"),
+            (stage.drill(gone), None, "at least 0 records read again; of some nobody knows it"),
+        ):
+            told = next(it for it in report.groups if it.group == "billing")
+            assert (again, False, True) == (told.again, told.exact, told.found is Found.RIGHT)
+            assert said in " ".join(it.message for it in report.steps)
+
     def test_it_leaves_signed_evidence(self, stage: Stage):
         """That it passed, of which flow and groups, may be shown to an auditor; the ledger may lose it."""
         key = Ed25519PrivateKey.generate()

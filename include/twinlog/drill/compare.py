@@ -15,6 +15,7 @@ from twinlog.drill.reading import READ_SECONDS
 from twinlog.drill.report import DrilledPosition, Found
 from twinlog.groups.report import GroupPartitionRow
 from twinlog.groups.same_record import alike, record_at
+from twinlog.groups.view import Offsets
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.transforms.chain import Chain
 
@@ -29,7 +30,8 @@ class Comparison:
 
     `before` is the view by which groups were placed; `now` was taken after they had read, so that its maps know every
     record that they can have met.  `met` is what the clones met, by group, `troubles` says why others could not be
-    placed or could not read.
+    placed or could not read.  `stands` is where the groups stand on the source if they were placed by checkpoints,
+    without a group of which nobody can say it.
     """
 
     flow: FlowSettings
@@ -38,6 +40,7 @@ class Comparison:
     now: View
     met: Mapping[str, Firsts]
     troubles: Mapping[str, str]
+    stands: Mapping[str, Offsets] | None = None
 
     def judged(self, place: GroupPartitionRow) -> DrilledPosition:
         """Judge a position.  Raises errors of either cluster."""
@@ -78,13 +81,18 @@ class Comparison:
             record.offset,
             onward.offset if onward is not None else None,
         )
+        again, message = verdict.again, verdict.message
+        if verdict.right and self.stands is not None:
+            again = self._read_since(place, record.offset)
+            many = "nobody knows how many" if again is None else f"{again:,}"
+            message = f"{many} of the records behind it are read again" if again != 0 else ""
         row = replace(
-            _row(place, Found.RIGHT if verdict.right else Found.WRONG, verdict.message),
+            _row(place, Found.RIGHT if verdict.right else Found.WRONG, message),
             read_offset=record.offset,
             read_upstream=verdict.upstream,
-            again=verdict.again,
+            again=again,
             skipped=verdict.skipped,
-            exact=verdict.right and verdict.again == 0,
+            exact=verdict.right and again == 0,
         )
         read_before = verdict.upstream is not None and verdict.upstream < place.upstream_offset
         if not verdict.right and place.ahead and read_before:
@@ -103,6 +111,13 @@ class Comparison:
         if why:
             return replace(row, found=Found.WRONG, message=why, exact=False, compared=False)
         return replace(row, compared=same)
+
+    def _read_since(self, place: GroupPartitionRow, first: int) -> int | None:
+        """Count the records from `first` on that the group has read on the source, None if nobody knows."""
+        at = (self.stands or {}).get(place.group, {}).get(place.topic_partition)
+        if at is None:
+            return None
+        return sum(pair.read_from(at.offset, first) for pair in self.now.known(place.remote).pairs)
 
     def _by_source(self, place: GroupPartitionRow) -> bool:
         """Say whether the source tells what comes next.

@@ -18,10 +18,11 @@ from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.drill import clones
 from twinlog.drill.compare import Comparison, Firsts
 from twinlog.drill.first import SESSION_SECONDS, First
-from twinlog.drill.places import View, view
+from twinlog.drill.places import View, stand_on, view
 from twinlog.drill.reading import Reader, reader
 from twinlog.drill.report import DrilledPosition, DrillReport, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
+from twinlog.fact import known, total
 from twinlog.facts.observe import observe
 from twinlog.facts.recall import recall
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
@@ -286,20 +287,18 @@ def _late(work: Work) -> Iterator[str]:
 def _compare(work: Work) -> Outcome:
     if work.seen is None or not work.places:
         return skipped("no group was chosen")
-    if (
-        not work.met
-        and not work.troubles
-        and any(place.downstream_offset is not None for place in work.places)
-    ):
+    placed = any(place.downstream_offset is not None for place in work.places)
+    if placed and not work.met and not work.troubles:
         return skipped("no clone has read")
     now = view(work.flow, work.clusters, work.seen.positions, source_dead=work.request.source_dead)
-    comparison = Comparison(work.flow, work.clusters, work.seen, now, work.met, work.troubles)
+    stands = stand_on(work.clusters.source, work.places) if now.positions is None else None
+    comparison = Comparison(work.flow, work.clusters, work.seen, now, work.met, work.troubles, stands)
     positions = tuple(map(comparison.judged, work.places))
     work = replace(work, positions=positions)
     by = grouped((position.found, position) for position in positions)
     right, nothing = by.get(Found.RIGHT, []), by.get(Found.NOTHING_TO_READ, [])
-    again = sum(position.again or 0 for position in right)
-    text = f"{len(right):,} of {len(positions):,} positions right, {again:,} records read again"
+    again = total(known(position.again, "of some nobody knows it") for position in right)
+    text = f"{len(right):,} of {len(positions):,} positions right, {again.told('read again')}"
     text += f"; {len(nothing):,} had nothing to read" if nothing else ""
     wrong = [position for position in positions if position.found in {Found.WRONG, Found.NOT_PLACED}]
     if not wrong:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from twinlog.cluster.api import Clusters
+from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.drill.judge import Known
-from twinlog.errors import ClusterUnreachable
+from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.groups.maps import NO_MAPS, PartitionMaps
 from twinlog.groups.plan import Decided, make_plan
 from twinlog.groups.report import GroupPartitionRow, SyncReason
-from twinlog.groups.view import GroupPositions, look, read_positions
+from twinlog.groups.view import GroupPositions, Offsets, look, read_positions
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.recovery.steps.groups import placing
@@ -94,3 +94,11 @@ def view(
             return View.of(decided, positions, (group.group for group in seen.uncovered))
     placings = read_placings(flow, clusters.target, read_ledger(flow, clusters.target))
     return View.of([it for it in placings if not it.gone])
+
+
+def stand_on(source: ClusterReader, places: Iterable[GroupPartitionRow]) -> Mapping[str, Offsets]:
+    """Ask a source that a disaster would not leave where groups stand that were placed by checkpoints."""
+    try:
+        return source.committed_offsets(sorted({place.group for place in places})).found
+    except TwinlogError:
+        return {}
