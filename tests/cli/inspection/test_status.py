@@ -65,6 +65,7 @@ def test_a_lost_source_hides_no_lost_copy(world, capsys: pytest.CaptureFixture[s
     del world.target.topics["A.orders"]
     assert 1 == main(["status", "--config", str(world.file)])
     told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("A->B: THE SOURCE IS OUT OF REACH: what the gate said, it said before")
     assert "1 topic stopped until a person acts" in told
     assert "the source is out of reach; by the last report, of 20" in told
     assert told.index("by the last report") < told.index("0 records behind")

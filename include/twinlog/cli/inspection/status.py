@@ -85,6 +85,8 @@ def _headline(status: FlowStatus) -> Iterator[tuple[str, str]]:
             "bold red",
             f"{status.flow}: STANDS STILL: {since}; `twinlog run`, or see its Dag and the scheduler",
         )
+    if not status.source_reachable:
+        yield "bold red", f"{status.flow}: THE SOURCE IS OUT OF REACH: what the gate said, it said before"
     told = "; ".join(
         readiness.told
         if readiness.age_seconds is None
@@ -92,10 +94,9 @@ def _headline(status: FlowStatus) -> Iterator[tuple[str, str]]:
         for readiness in status.readiness
     )
     answers = {readiness.ready for readiness in status.readiness}
-    yield (
-        "bold red" if False in answers else "bold green" if True in answers else "bold",
-        f"{status.flow}: {told}",
-    )
+    ready = True in answers and status.source_reachable
+    colour = "bold red" if False in answers else "bold green" if ready else "bold"
+    yield colour, f"{status.flow}: {told}"
 
 
 def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
