@@ -69,11 +69,13 @@ def greatest(ages: Iterable[float | None], within: float) -> float | None:
     return None if None in every and known <= within else known
 
 
-def total(counts: Iterable[Count], doubt: str = "") -> Total:
-    """Add up; the first count that is unknown says what the doubt is, if none is given."""
+def total(counts: Iterable[Count | Total], doubt: str = "") -> Total:
+    """Add up; the first count that is unknown, or in part, says what the doubt is, if none is given."""
     least = 0
     for count in counts:
-        if isinstance(count, Unknown):
+        if isinstance(count, Total):
+            least, doubt = least + count.least, doubt or count.doubt
+        elif isinstance(count, Unknown):
             doubt = doubt or count.why or "a part of it is not known"
         else:
             least += count

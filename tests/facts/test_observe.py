@@ -10,6 +10,7 @@ from twinlog.errors import ClusterRefused
 from twinlog.fact import Total
 from twinlog.facts.observe import observe, oldest_seconds, undecided_seconds
 from twinlog.facts.partition import MapSummary
+from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.formats.ledger.records import CycleReport, Incarnation
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.selection import NameFilter
@@ -234,3 +235,20 @@ def test_a_topic_whose_records_may_not_be_read_costs_no_other_one(flow, clusters
     assert [("orders", "A does not allow it", "grant READ")] == [
         (it.topic, it.message, it.hint) for it in seen.problems
     ]
+
+
+@pytest.mark.parametrize(("first", "seconds"), [(2, 8.998), (1, 8.999), (4, 8.996), (None, None), (99, None)])
+def test_a_record_that_another_engine_has_passed_over_waits_too(
+    flow, clusters, orders, copied, target, first: int | None, seconds: float | None
+):
+    """Since its own time; if nobody can read it, how long it has waited is not known, and no 0."""
+    copied(orders, 0, 5)
+    named = () if first is None else (ObservedFinding("missing", (first, first + 1), None, 1, (), 1),)
+    topic_id = observe(FlowSnapshot(flow, clusters)).topics[0].topic_id
+    seen = Observed(
+        "orders", topic_id, 0, "A.orders", "", 0, 5, 5, 5, 4, {"missing": 1}, {}, named, 0, 0, 1, {}
+    )
+    write_ledger(flow, target, [seen])
+    row = only_row(flow, clusters)
+    assert 0 == row.lag_records
+    assert seconds == oldest_seconds([row], 10_000, within=300)

@@ -7,10 +7,11 @@ import pytest
 
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.fact import Total, Unknown, total
-from twinlog.facts.recall import Recalled, known_topics, recalled_topics, waiting_then
+from twinlog.facts.recall import NOT_SEEN, Recalled, known_topics, recalled_topics, waiting_then
 from twinlog.formats.ledger.gate import KnownSource
-from twinlog.formats.ledger.records import Gap, GapCause, Incarnation
-from twinlog.kafka_types import TopicPartition
+from twinlog.formats.ledger.observed import Observed
+from twinlog.formats.ledger.records import CycleReport, Gap, GapCause, Incarnation
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger, ledger_from, of_partition
 from twinlog.state.progress import Maps
 from twinlog.topics.incarnations import sources_of_copies
@@ -142,3 +143,25 @@ class TestWaitingThen:
         """It is no 0, whatever was copied."""
         waits = waiting_then(AT, summary, 89)
         assert [Unknown, Unknown] == [type(it) for it in (waits.lag, waits.undecided)]
+
+
+def test_of_a_topic_that_the_last_cycle_did_not_look_at_only_what_was_named_is_known(flow):
+    """Its age, size and early deletions are not known, and what was named as missing counts; others stay known."""
+    places = {name: SourceIncarnation(name, "id", 0) for name in ("orders", "pay")}
+    observed = {
+        it: Observed(*it, f"A.{name}", "", 0, 9, 9, 9, 8, {"missing": 1}, {}, (), 0, 0, 1, {})
+        for name, it in places.items()
+    }
+    ledger = Ledger(
+        incarnations={name: Incarnation(name, "id", 1, f"A.{name}") for name in places},
+        known_source=KnownSource(9, 1, (), undecided_seen=True),
+        observed=observed,
+        last_report=CycleReport("run", {"next_upstream": {"orders": {"0": 9}}}, 9),
+    )
+    recalled = Recalled(ledger, {it.topic_partition: 8 for it in places.values()}, Maps({}, {}), {}, {})
+    looked, other = recalled_topics(flow, ("orders", "pay"), recalled)
+    assert [Total(1), Total(1, NOT_SEEN.why)] == [looked.missing, other.missing]
+    assert (0.0, 0.0, 0) == (looked.age_seconds, looked.undecided_seconds, looked.partitions[0].deleted_early)
+    assert [NOT_SEEN] * 4 == [
+        *(other.age_seconds, other.undecided_seconds, other.bytes, other.partitions[0].deleted_early)
+    ]

@@ -127,3 +127,14 @@ def test_the_first_line_has_verdict_reason_and_number():
         "NOT READY: lag-records; 5 records are missing on the target, more is not known",
         "NOT READY: not checked: A does not answer",
     ] == lines
+
+
+def test_no_zero_of_records_that_nobody_looked_for():
+    """What was named counts; where nothing was, the line says that it is not known."""
+    blind = TopicAtRisk("pay", "gold", None, None, None, 30)
+    assert result(topics=(blind,)).headline.endswith(
+        "how many records are missing on the target is not known"
+    )
+    named = result(topics=(blind, TopicAtRisk("orders", "gold", 1, None, None, 30)))
+    assert named.headline.endswith("; 1 record is missing on the target, more is not known")
+    assert "at least not known" not in page_of(named, evidence="e.json", signed_by="")

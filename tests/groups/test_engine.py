@@ -142,3 +142,11 @@ def test_a_place_is_as_exact_in_both_tables():
     row = row_of(standing, verdict, 1)
     (found,) = engine_positions([Decided(standing, verdict, row)])
     assert (True, True, 33, 33) == (row.exact, found.exact, row.records_skipped, found.skipped)
+
+
+def test_a_position_without_a_translation_does_not_skip_0_records():
+    """Nobody knows what a group skips that stands on the target all the same; one that stands nowhere skips none."""
+    standing = standing_at(Place(None, why="nothing is known of offset 60"), 650, committed=60)
+    verdict = PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.NOT_MAPPED, "")
+    rows = [row_of(one, verdict, 1) for one in (standing, replace(standing, there=None))]
+    assert [None, 0] == [row.records_skipped for row in rows]

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.fact import NOT_ASKED, Total
+from twinlog.config.flow.settings import CopiedBy, FlowSettings
+from twinlog.fact import NOT_ASKED, Total, Unknown, total
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.partition import MapSummary, PartitionFacts
+from twinlog.facts.recall import NOT_SEEN
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.observed import Observed
-from twinlog.judge.rows import found_in, map_wanted
+from twinlog.judge.check import Use
+from twinlog.judge.rows import found_in, map_wanted, topic_rows
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
@@ -68,3 +71,32 @@ def test_what_was_found_is_known_in_part_while_some_was_not_looked_at(
     facts = FlowFacts(1, True, ledger, {}, Maps({}, {}), (topic,), (), (), 0, nothing, nothing, 0, {}, {}, 1)
     found = found_in(facts, topic)
     assert (Total(0, missing), Total(4, doubled)) == (found["missing"], found["doubled"])
+
+
+def test_a_copy_with_findings_or_not_looked_at_is_not_proved_equal(flow: FlowSettings) -> None:
+    """What was found counts as not proved; where the last cycle did not look, nobody knows."""
+    flow = replace(flow, copied_by=CopiedBy.MIRRORING)
+    unproved = {}
+    for missing, counts, carried in [
+        (Total(), {}, {}),
+        (Total(), {"changed": 3, "foreign": 1}, {}),
+        (NOT_SEEN, {}, {}),
+        (NOT_SEEN, {"missing": 2}, {}),
+        (Total(), {}, {"unmatched_since": 1}),
+    ]:
+        seen = Observed("orders", "", 0, "A.orders", "", 0, 9, 9, 9, 9, counts, {}, (), 0, 0, 1, carried)
+        ledger = Ledger(observed={SourceIncarnation("orders", "", 0): seen})
+        topic = TopicFacts("orders", "A.orders", 1, total([missing]), 0, 0, (HELD,))
+        none = Total()
+        facts = FlowFacts(1, False, ledger, {}, Maps({}, {}), (topic,), (), (), 0, none, none, 0, {}, {}, 1)
+        (row,) = topic_rows(flow, facts, Use.SOURCE_DEAD, ())
+        unproved[missing == NOT_SEEN, *counts, *carried] = row["unproved_records"]
+    assert {
+        (False,): 0,
+        (False, "changed", "foreign"): 4,
+        (True,): NOT_SEEN,
+        (True, "missing"): 2,
+        (False, "unmatched_since"): Unknown(
+            "records at the end of the copy are like none of the source so far"
+        ),
+    } == unproved

@@ -33,14 +33,16 @@ class _Read:
     """Tell what was read beside the topics themselves.
 
     `reported` is what the last cycle report said of progress.  On the source, `waiting` is the first record of each
-    partition that can be copied and is not, `undecided` the first after the last stable offset, and `holders` are the
-    transactions that have kept the latter there for a while.  `early` is what the copies have lost though the source
-    holds it and their retention does not explain it.  Without `sides` no configuration was asked for.
+    partition that can be copied and is not, `absent` the first that another engine has passed over, `undecided` the
+    first after the last stable offset, and `holders` are the transactions that have kept the latter there for a while.
+    `early` is what the copies have lost though the source holds it and their retention does not explain it.  Without
+    `sides` no configuration was asked for.
     """
 
     snapshot: FlowSnapshot
     reported: Mapping[TopicPartition, int]
     waiting: Mapping[TopicPartition, ReadRecord]
+    absent: Mapping[TopicPartition, ReadRecord]
     undecided: Mapping[TopicPartition, ReadRecord]
     holders: Holders
     early: Mapping[TopicPartition, DeletedEarly]
@@ -67,6 +69,7 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
         snapshot,
         reported_progress(ledger),
         first.found,
+        _absent(snapshot, discovery),
         undecided_first.found,
         who_holds(clusters.source, undecided_first.found, clock.now_ms()),
         deleted_early(flow, clusters, discovery, ledger, snapshot.maps, now_ms),
@@ -171,7 +174,7 @@ def _topic(it: DiscoveredTopic, read: _Read) -> TopicFacts:
         topic=it.topic,
         remote_topic=it.remote_topic,
         partition_count=it.partition_count,
-        missing=total((row.missing_records for row in rows), doubt),
+        missing=total((row.missing for row in rows), doubt),
         age_seconds=known(oldest, "a partition could not be looked at, or a record has no time"),
         undecided_seconds=known(undecided, "nothing tells when a transaction began"),
         partitions=tuple(rows),
@@ -193,6 +196,19 @@ def _topic(it: DiscoveredTopic, read: _Read) -> TopicFacts:
 def not_looked_at(unseen: int) -> str:
     """Say how many partitions are in no number; "" if there are none."""
     return f"{unseen:,} partition(s) could not be looked at" if unseen else ""
+
+
+def _absent(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[TopicPartition, ReadRecord]:
+    """Read the first record of each partition that another engine has passed over, if the source still has it."""
+    at = {
+        topic.at_source(it.partition): seen.first_absent
+        for topic, it in _partitions(discovery)
+        if (seen := snapshot.ledger.observed.get(topic.life(it.partition))) is not None
+        and seen.first_absent is not None
+    }
+    read_committed = snapshot.flow.copy.read_committed
+    found = first_records(snapshot.clusters.source, at, read_committed=read_committed).found if at else {}
+    return {it: record for it, record in found.items() if record.offset == at[it]}
 
 
 def positions(
@@ -237,6 +253,8 @@ def oldest_seconds(
     for row in rows:
         if row.lag != 0:
             ages.append(seconds_since(row.oldest_uncopied, now_ms))
+        if row.absent_records:
+            ages.append(seconds_since(row.oldest_absent, now_ms))
         if row.undecided_records:
             told = seconds_since(row.oldest_undecided, now_ms)
             ages.append(seconds_since(row.undecided_since, now_ms) if told is None else told)
@@ -292,6 +310,7 @@ def _partition(topic: DiscoveredTopic, partition: DiscoveredPartition, read: _Re
         source_partitions=topic.partition_count,
         # A topic created since sync_topics ran has no copy yet; one whose copy was deleted is blocked, without a row.
         target_partitions=topic.remote.partitions if topic.remote is not None else None,
+        oldest_absent=_time_of(read.absent.get(at)),
         undecided_records=max(0, source.end - max(end, position)),
         oldest_undecided=oldest_undecided,
         undecided_since=min((at_ms for at_ms in since if at_ms is not None), default=None),

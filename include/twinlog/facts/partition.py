@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.fact import NOT_ASKED, Count, Unknown, total
+from twinlog.fact import NOT_ASKED, Count, Total, Unknown, total
 from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 
@@ -47,6 +47,7 @@ class PartitionFacts(OfPartition):
     has lost though the source holds them and the copy's retention does not explain it.
 
     `absent_records` counts those that another engine, which copies this flow, has passed over: they do not lag.
+    `oldest_absent` is the source timestamp (ms) of the first of them.
 
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
@@ -74,8 +75,9 @@ class PartitionFacts(OfPartition):
     oldest_undecided: int | None = None
     undecided_since: int | None = None
     unmapped_offsets: Count | None = None
-    deleted_early: int = 0
+    deleted_early: Count = 0
     absent_records: int = 0
+    oldest_absent: int | None = None
 
     @property
     def last_upstream(self) -> int | None:
@@ -88,9 +90,14 @@ class PartitionFacts(OfPartition):
         return self.lag_records if isinstance(self.lag_records, Unknown) else max(0, self.lag_records)
 
     @property
-    def missing_records(self) -> Count:
+    def missing(self) -> Total:
         """Count upstream offsets that are not on the target: absent ones, what lags, and what a transaction holds."""
-        return total((self.lag, self.undecided_records, self.absent_records)).fact
+        return total((self.lag, self.undecided_records, self.absent_records))
+
+    @property
+    def missing_records(self) -> Count:
+        """Return how many are missing, unknown if there may be more."""
+        return self.missing.fact
 
     @property
     def copy_unseen(self) -> bool:

@@ -203,7 +203,8 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
         _partition(TopicPartition(name, number), TopicPartition(copy, number), copy_partitions, now, past)
         for number in sorted(numbers)
     )
-    blind = _blind(ledger, name)
+    unseen = not picture.unread and any(row.lag_records == NOT_SEEN for row in partitions)
+    blind = _blind(ledger, name) or (NOT_SEEN.why if unseen else "")
     doubt = blind or ("a partition could not be read" if picture.unread else "")
     waited = known(waiting_seconds(picture, seen), "the oldest record has no time")
     held = known(held_seconds(picture, seen), "nothing tells when a transaction began")
@@ -211,7 +212,7 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
         topic=name,
         remote_topic=copy,
         partition_count=partition_count,
-        missing=total((row.missing_records for row in partitions), doubt),
+        missing=total((row.missing for row in partitions), doubt),
         age_seconds=Unknown(blind) if blind else waited,
         undecided_seconds=Unknown(blind) if blind else held,
         partitions=partitions,
@@ -220,7 +221,7 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
         copy_partitions=copy_partitions,
         copy=side,
         drift=picture.drift if seen is not None else Unknown(NO_PICTURE),
-        bytes=known(picture.bytes_at_risk, "the last cycle did not know"),
+        bytes=Unknown(blind) if blind else known(picture.bytes_at_risk, "the last cycle did not know"),
         held_by=picture.held_by,
         heartbeats=name in now.heartbeats,
         left_out=no_longer_copied(flow, ledger, name),
@@ -240,7 +241,10 @@ def _partition(
         lag_records=waits.lag,
         target_partitions=copies,
         undecided_records=waits.undecided,
-        deleted_early=past.early.get(source_life, 0),
+        # No audit looks for it in a copy that another engine makes: cycles do.
+        deleted_early=NOT_SEEN
+        if source_life in now.ledger.observed and waits.lag == NOT_SEEN
+        else past.early.get(source_life, 0),
     )
 
 

@@ -161,9 +161,10 @@ class GateResult:
             f", {self.undecided_records:,} of them behind open transactions" if self.undecided_records else ""
         )
         doubt = ", more is not known" if any(topic.records is None for topic in self.topics) else ""
-        return singular(
-            f"{answer}; {sum(topic.known for topic in self.topics):,} records are missing on the target{behind}{doubt}"
-        )
+        known = sum(topic.known or 0 for topic in self.topics)
+        if not known and any(topic.known is None for topic in self.topics):
+            return f"{answer}; how many records are missing on the target is not known"
+        return singular(f"{answer}; {known:,} records are missing on the target{behind}{doubt}")
 
     @property
     def _first_reason(self) -> str:

@@ -28,7 +28,7 @@ from twinlog.groups.plan import Decided
 from twinlog.groups.view import GroupPositions, GroupView, look, read_positions
 from twinlog.judge.at_risk import topics_at_risk
 from twinlog.judge.check import CheckResult, Judged, Mode, Seen, Suite, Use, Validator, judge
-from twinlog.judge.rows import Asked, named, rows_of
+from twinlog.judge.rows import Asked, found_in, named, rows_of
 from twinlog.judge.table import asked, refuse_unknown
 from twinlog.metadata.read import Sides, read_sides
 from twinlog.metadata.subjects import subjects_of
@@ -207,7 +207,13 @@ def _answer(
         source_cluster_id=facts.source_cluster_id,
         target_cluster_id=target_id,
         undecided_records=sum(topic.undecided or 0 for topic in topics),
-        observed=observed_copy(flow, facts.ledger, found.groups.engine, facts.without_copy),
+        observed=observed_copy(
+            flow,
+            facts.ledger,
+            found.groups.engine,
+            facts.without_copy,
+            {topic.topic: found_in(facts, topic) for topic in facts.judged},
+        ),
     )
     return GateAnswer(result, facts, tuple(it for it in judged if it.outcome is not None))
 

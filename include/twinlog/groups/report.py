@@ -63,7 +63,7 @@ class GroupPartitionRow(OfPartition):
       if `exact` and not `ahead`, at most this many otherwise, None if unknown.
     - `records_skipped` counts the records the group would not read any more, though its position on the source is
       before them. It is counted if `committed_there` is beyond the translation and the group has no members there. If
-      a policy rewinds the position, it is counted until the rewind is written.
+      a policy rewinds the position, it is counted until the rewind is written. It is None if there is no translation.
     - `records_missing` is an upper bound of the records that the group has not read and the source still has, but not
       the target: they expired there, or were never copied.
 
@@ -84,7 +84,7 @@ class GroupPartitionRow(OfPartition):
     text: str
     expected_duplicates: int | None
     at_ms: int
-    records_skipped: int = 0
+    records_skipped: int | None = 0
     records_missing: int = 0
 
     @property

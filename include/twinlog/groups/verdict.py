@@ -234,12 +234,12 @@ def row_of(standing: GroupStanding, verdict: PositionVerdict, at_ms: int) -> Gro
     place, log = standing.place, standing.route.target
     there = standing.there.offset if standing.there is not None else None
     starts = verdict.write if verdict.write is not None else there
-    again, skipped = None, 0
+    again, skipped = None, 0 if place.offset is not None or there is None else None
     if place.offset is not None and starts is not None and log is not None:
         again = standing.again(starts)
     if place.offset is not None and there is not None and verdict.reason in _BEYOND:
         skipped = standing.skips(there)
-    skips = skipped if verdict.write is None else 0
+    skips = skipped if verdict.write is None and skipped else 0
     text = verdict.text + (_SKIPS.format(skips) if skips else "")
     return GroupPartitionRow(
         group=standing.key.group,

@@ -24,20 +24,20 @@ SLOTS = 288
 class TopicAtRisk:
     """The loss in a topic if the source were lost now: records, their bytes (an estimate) and the age of the oldest.
 
-    `known` records are known to be lost, `records` are all of them: None if a partition could not be looked at, or if
-    the source is lost, for nobody knows what came after the last cycle.  Bytes and age are None if unknown.
-    `undecided` counts the records behind an open transaction of the source.
+    `known` records are known to be lost, None if nobody looked.  `records` are all of them: None if a partition could
+    not be looked at, or if the source is lost, for nobody knows what came after the last cycle.  Bytes and age are None
+    if unknown.  `undecided` counts the records behind an open transaction of the source, None as `known`.
     """
 
     topic: str
     tier: str
-    known: int
+    known: int | None
     bytes: int | None
     seconds: float | None
     rpo_seconds: int
     moving: bool = False
     drift: tuple[str, ...] = ()
-    undecided: int = 0
+    undecided: int | None = 0
     records: int | None = None
 
     @property
@@ -48,7 +48,7 @@ class TopicAtRisk:
     @property
     def tells(self) -> bool:
         """Say whether something of it is at risk, or not known, or stands otherwise than on the source."""
-        return self.records != 0 or self.undecided > 0 or self.over_rpo or bool(self.mark or self.drift)
+        return self.records != 0 or bool(self.undecided) or self.over_rpo or bool(self.mark or self.drift)
 
     @property
     def mark(self) -> str:
@@ -70,13 +70,13 @@ def _topic_at_risk(flow: FlowSettings, it: TopicFacts, *, live: bool, moving: bo
     return TopicAtRisk(
         it.topic,
         tier.name,
-        it.missing.least,
+        it.missing.shown,
         if_known(it.bytes),
         if_known(it.age_seconds),
         tier.rpo_seconds,
         moving=moving,
         drift=drift_of(it),
-        undecided=it.undecided.least,
+        undecided=it.undecided.shown,
         records=if_known(it.missing.fact) if live else None,
     )
 
@@ -130,7 +130,7 @@ def risk_sample(facts: FlowFacts, topics: Iterable[TopicAtRisk]) -> RiskSample:
     sizes = total(known(topic.bytes, "a topic's size") for topic in every)
     return sample(
         facts.at_ms,
-        sum(topic.known for topic in every),
+        sum(topic.known or 0 for topic in every),
         if_known(sizes.fact),
         round(max((topic.seconds or 0.0 for topic in every), default=0.0) * 1000),
         facts.ledger.risk_samples,

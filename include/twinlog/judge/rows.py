@@ -11,7 +11,8 @@ from twinlog.audit.coverage import Coverage, PartitionCoverage, by_topic, total
 from twinlog.audit.verdict import ALL_OF_IT, wanted_percent
 from twinlog.clock import seconds_since
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.fact import NOT_ASKED, Total, Unknown, known
+from twinlog.fact import NOT_ASKED, Count, Total, Unknown, known
+from twinlog.fact import total as sum_of
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import open_gaps
 from twinlog.facts.partition import PartitionFacts
@@ -176,6 +177,7 @@ def topic_rows(
             "drifting_entries": topic.drift if isinstance(topic.drift, Unknown) else len(topic.drift),
             **_audited(flow, topic, total(parts.get(topic.topic, ())), facts.at_ms, wanted),
             **_found(flow, facts, topic),
+            **_unproved(flow, facts, topic, total(parts.get(topic.topic, ()))),
         }
         for topic in facts.judged
     )
@@ -200,10 +202,18 @@ def _audited(flow: FlowSettings, topic: TopicFacts, audited: Coverage, at_ms: in
         "audit_differences": audited.differences if audited.compared and not flow.observed else None,
         "audit_age_seconds": known(age, "a partition with records was never audited") if judged else None,
         "audit_age_allowed": flow.gate.audit_age_seconds,
-        "unproved_records": sum(count.records for count in audited.unproved),
         "audited_percent": audited.audited_percent if judged else None,
         "audit_wanted_percent": wanted_percent(flow, topic.topic, wanted) if judged else None,
     }
+
+
+def _unproved(flow: FlowSettings, facts: FlowFacts, topic: TopicFacts, audited: Coverage) -> Row:
+    """Count what is not proved equal: in a copy that another engine makes also what was found wrong, or not seen."""
+    counts: list[Count | Total] = [count.records for count in audited.unproved]
+    if flow.observed and not topic.heartbeats:
+        counts += [*found_in(facts, topic).values(), *(() if facts.live else (topic.missing,))]
+    unproved = sum_of(counts)
+    return {"unproved_records": unproved.least or unproved.fact}
 
 
 FOUND = {kind: f"{kind}_found" for kind in KINDS}

@@ -291,7 +291,7 @@ def _topic(at_risk: TopicAtRisk, topic: TopicFacts) -> TopicStatus:
         topic=at_risk.topic,
         remote_topic=topic.remote_topic,
         lag_records=if_known(topic.lag.fact),
-        undecided_records=at_risk.undecided,
+        undecided_records=topic.undecided.least,
         rpo_seconds=at_risk.seconds,
         lag_bytes=at_risk.bytes,
         tier=at_risk.tier,
@@ -305,7 +305,7 @@ def _topic(at_risk: TopicAtRisk, topic: TopicFacts) -> TopicStatus:
                 lag_records=if_known(row.lag) or 0,
                 undecided_records=if_known(row.undecided_records) or 0,
                 unmapped_offsets=None if row.unmapped_offsets is None else if_known(row.unmapped_offsets),
-                deleted_early=row.deleted_early,
+                deleted_early=if_known(row.deleted_early) or 0,  # known of a source that answers
             )
             for row in topic.partitions
         ),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.fact import Total
 from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition
@@ -45,6 +46,7 @@ class EnginePosition(OfPartition):
 class ObservedTopic:
     """Hold what was found in the copy of one topic: `equal` records, and `counts` by kind of finding, each `since_ms`.
 
+    A count is None if nothing was found where not all could be seen.
     `passed_over` records have no copy so far, though later ones have.  `open_records` are copied, but positions among
     them are not exact yet; `indistinct` records cannot be told apart, the counterparts of `not_comparable` ones are
     gone.  `partitions` were observed, the last one at `at_ms`.
@@ -55,7 +57,7 @@ class ObservedTopic:
     remote_topic: str
     partitions: int
     equal: int
-    counts: Mapping[str, int]
+    counts: Mapping[str, int | None]
     since_ms: Mapping[str, int]
     findings: Mapping[str, tuple[ObservedFinding, ...]]
     passed_over: int
@@ -68,7 +70,7 @@ class ObservedTopic:
     def equal_alone(self) -> bool:
         """Say whether there is nothing to tell but that its copies are equal."""
         others = self.passed_over, self.open_records, self.indistinct, self.not_comparable
-        return self.equal > 0 and not any((*self.counts.values(), *others))
+        return self.equal > 0 and not any(others) and not any(it != 0 for it in self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,13 @@ class ObservedCopy:
 
 
 def observed_copy(
-    flow: FlowSettings, ledger: Ledger, groups: tuple[EnginePosition, ...], not_copied: tuple[str, ...]
+    flow: FlowSettings,
+    ledger: Ledger,
+    groups: tuple[EnginePosition, ...],
+    not_copied: tuple[str, ...],
+    found: Mapping[str, Mapping[str, Total]],
 ) -> ObservedCopy | None:
-    """Return what is known of the copies of a flow, None if twinlog copies it itself."""
+    """Return what is known of the copies of a flow, None if twinlog copies it itself; `found` counts, by topic."""
     if not flow.observed:
         return None
     lives = ledger.incarnations
@@ -111,11 +117,11 @@ def observed_copy(
         for observed in ledger.observed.values()
         if observed.topic in lives and lives[observed.topic].topic_id == observed.topic_id
     )
-    topics = tuple(_topic(parts) for _, parts in sorted(seen.items()))
+    topics = tuple(_topic(parts, found.get(topic, {})) for topic, parts in sorted(seen.items()))
     return ObservedCopy(flow.copied_by.value, topics, groups, not_copied)
 
 
-def _topic(parts: Sequence[Observed]) -> ObservedTopic:
+def _topic(parts: Sequence[Observed], found: Mapping[str, Total]) -> ObservedTopic:
     counts: Counter[str] = Counter()
     since: dict[str, int] = {}
     for part in parts:
@@ -127,7 +133,7 @@ def _topic(parts: Sequence[Observed]) -> ObservedTopic:
         parts[0].remote_topic,
         len(parts),
         sum(observed.equal for observed in parts),
-        dict(counts),
+        {**counts, **{kind: None for kind, it in found.items() if it.shown is None}},
         since,
         {str(observed.partition): observed.findings[:SHOWN] for observed in parts if observed.findings},
         sum(observed.passed_over for observed in parts),

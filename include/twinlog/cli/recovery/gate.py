@@ -161,7 +161,7 @@ def _observed(flow: str, seen: ObservedCopy) -> Iterator[Grid]:
     yield Grid.of(f"{flow}: where groups would go on", columns, seen.groups)
 
 
-def _count(kind: str, it: ObservedTopic) -> int:
+def _count(kind: str, it: ObservedTopic) -> int | None:
     return it.counts.get(kind, 0)
 
 

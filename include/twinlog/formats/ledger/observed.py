@@ -116,6 +116,13 @@ class Observed(OfIncarnation, LedgerEntry):
         return self.counts.get(MISSING, 0) + self.passed_over
 
     @property
+    def first_absent(self) -> int | None:
+        """Return the upstream offset of the first of them that is named."""
+        named = [it.upstream[0] for it in self.findings if it.kind == MISSING and it.upstream is not None]
+        waiting = [it["upstream"][0] for it in self.carried.get("skipped", ()) if not it["told"]]
+        return min(named + waiting, default=None)
+
+    @property
     def audit(self) -> PartitionAudit:
         """Return what is proved by it: every record that the map knows was compared; the changed ones are not equal."""
         changed = [
