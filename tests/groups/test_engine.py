@@ -15,8 +15,8 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.engine import engine_positions
 from twinlog.groups.maps import PartitionMaps
-from twinlog.groups.place import Place
-from twinlog.groups.plan import Decided
+from twinlog.groups.place import Place, place
+from twinlog.groups.plan import Decided, at_place
 from twinlog.groups.report import SyncReason, SyncState
 from twinlog.groups.verdict import GroupStanding, PositionVerdict, leave, row_of
 from twinlog.groups.view import Route
@@ -150,3 +150,32 @@ def test_a_position_without_a_translation_does_not_skip_0_records():
     verdict = PositionVerdict(SyncState.WRONGLY_NOT, SyncReason.NOT_MAPPED, "")
     rows = [row_of(one, verdict, 1) for one in (standing, replace(standing, there=None))]
     assert [None, 0] == [row.records_skipped for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("committed", "mapped_to", "exact", "ahead"),
+    [
+        (1_000, 1_000, True, False),
+        (1_200, 1_000, False, False),
+        (1_300, 1_000, False, True),
+        # Nothing is open: what it has read beyond the copy is known.
+        (1_300, 1_280, True, True),
+        # The ledger tells more than the map that was read.
+        (1_200, 1_280, False, False),
+    ],
+)
+def test_a_group_that_has_read_what_the_map_does_not_tell_of_yet_has_no_exact_place(
+    committed: int, mapped_to: int, exact: bool, ahead: bool
+):
+    """It would read again what is copied already, and nobody knows yet where that stands for good."""
+    end = 1_280 if exact and ahead else 1_000
+    known = PackedMap.of({0: encode_segment(MapSegment(0, end, (Extent(0, 0, end),)))})
+    log = PartitionOffsets(0, 1_300, 1_300)
+    maps = PartitionMaps(known)
+    standing = replace(
+        standing_at(Place(None), 0, committed),
+        route=Route(TopicPartition("A.t", 0), log, log, maps),
+        observed=replace(OBSERVED, copied_to=1_280, mapped_to=mapped_to, counts={}, findings=()),
+    )
+    found = at_place(standing, place(committed, maps, log, log), log).place
+    assert (exact, ahead, max(0, committed - end)) == (found.exact, found.ahead, found.again)

@@ -14,7 +14,7 @@ from twinlog.facts.recall import NOT_SEEN
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.observed import Observed
 from twinlog.judge.check import Use
-from twinlog.judge.rows import found_in, map_wanted, topic_rows
+from twinlog.judge.rows import columns_of, found_in, map_wanted, topic_rows
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
@@ -32,6 +32,7 @@ UNSEEN = replace(HELD, source_log_start=NOT_ASKED, source_end=NOT_ASKED)
         (HELD, False, 1),
         (replace(HELD, unmapped_offsets=None), True, 1),
         (replace(HELD, unmapped_offsets=3), True, 1),
+        (replace(HELD, open_offsets=3), True, 1),
         (replace(HELD, mapped=MapSummary(9, 9, 9, 9, 9)), False, 1),
         (replace(HELD, next_upstream=None, unmapped_offsets=None, source_end=0), True, 0),
         (replace(HELD, next_upstream=None, unmapped_offsets=None), True, 1),
@@ -100,3 +101,12 @@ def test_a_copy_with_findings_or_not_looked_at_is_not_proved_equal(flow: FlowSet
             "records at the end of the copy are like none of the source so far"
         ),
     } == unproved
+
+
+@pytest.mark.parametrize(("lost", "early", "known"), [(False, 0, 0), (True, 0, None), (True, 4, 4)])
+def test_what_left_the_copy_is_not_called_kept_before_it_is_judged(
+    lost: bool, early: int, known: int | None
+) -> None:
+    """Of records that the map does not tell of yet nobody knows it; what is known to be deleted early stays so."""
+    cell = columns_of(replace(HELD, lost_open=lost, deleted_early=early))["deleted_early"]
+    assert known == (None if isinstance(cell, Unknown) else cell)

@@ -97,6 +97,8 @@ def copied(
         reported_next_upstream=reported.get(at),
         unmapped_offsets=unmapped(ledger, maps, life, reported.get(at), last, log),
         absent_records=seen.absent if seen is not None else 0,
+        open_offsets=seen.open_offsets if seen is not None else 0,
+        lost_open=seen is not None and log is not None and seen.open_below(log.log_start),
     )
 
 
@@ -120,9 +122,12 @@ def unmapped(
     """Count the copied offsets whose part of the map was lost; None if there is no map.  Pure.
 
     Copied offsets are those that the last cycle `reported`, which was read before the map: progress may be ahead of
-    the map that was read.
+    the map that was read.  Of what another engine copies, the map tells only behind the horizon.
     """
     copied_to = None if reported is None or last is None else min(reported, last + 1)
+    seen = ledger.observed.get(life)
+    if seen is not None and copied_to is not None and copied_to <= seen.copied_to:
+        copied_to = min(copied_to, seen.mapped_to)
     try:
         packed = maps.get(life)
         if packed is None or copy is None:

@@ -10,7 +10,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.observed import Observed
-from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.grouped import grouped
 from twinlog.groups.place import Place, places
@@ -182,13 +182,23 @@ def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupS
         return standings
     committed = [standing.committed.offset for standing in standings]
     found = places(committed, route.maps, route.target, route.source)
-    return (_at(it, place, route.source) for it, place in zip(standings, found, strict=True))
+    return (at_place(it, place, route.source) for it, place in zip(standings, found, strict=True))
 
 
-def _at(standing: GroupStanding, place: Place, source: PartitionOffsets) -> GroupStanding:
-    """Put a group at its place; a share group's is never exact: what it acknowledged behind its start comes again."""
+def at_place(standing: GroupStanding, place: Place, source: PartitionOffsets) -> GroupStanding:
+    """Put a group at its place; a share group's is never exact: what it acknowledged behind its start comes again.
+
+    Nor is the place of a group that has read what another engine has copied and the map does not tell of yet.
+    """
     if isinstance(standing.committed, ShareStart):
         place = replace(place, exact=False, again=place.again + standing.committed.acknowledged(source.end))
+    seen, packed, offset = standing.observed, standing.route.maps.onward, standing.committed.offset
+    if seen is not None:
+        mapped_to = (
+            packed.end_upstream if isinstance(packed, PackedMap) and len(packed.first) else seen.mapped_to
+        )
+        if mapped_to < min(offset, seen.copied_to):
+            place = replace(place, exact=False, ahead=place.ahead and offset > seen.copied_to)
     return replace(standing, place=place)
 
 

@@ -32,6 +32,9 @@ may be many.
 """
 
 UNREAD_COPY = Unknown("the copy's end cannot be read")
+LOST_OPEN = Unknown(
+    "records left the copy within five minutes: a cycle judges them once the map tells of them"
+)
 
 Names = Collection[str] | Unknown | None
 
@@ -307,6 +310,8 @@ def columns_of(row: PartitionFacts) -> Row:
         columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
     if row.copy_unseen:
         columns["target_stable_end"] = UNREAD_COPY
+    if row.lost_open and not row.deleted_early:
+        columns["deleted_early"] = LOST_OPEN
     return columns | mapped
 
 
@@ -318,5 +323,5 @@ def map_wanted(row: PartitionFacts, *, shared: bool) -> int:
     start, end = row.target_log_start, row.target_stable_end
     source = {row.source_log_start, row.source_end}
     untouched = row.next_upstream is None and len(source) == 1 and isinstance(row.source_end, int)
-    whole = row.unmapped_offsets == 0 or untouched
+    whole = (row.unmapped_offsets == 0 and not row.open_offsets) or untouched
     return int(not (shared and whole) and start is not None and end is not None and end > start)

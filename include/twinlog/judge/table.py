@@ -290,7 +290,7 @@ PARTITIONS = (
     ),
     row(
         "FFFF map-whole: unmapped_offsets = 0",
-        "the offset map tells of every offset that was copied, as far as the copy still holds it",
+        "the offset map has lost nothing of what was copied, as far as the copy still holds it",
         "a part of the map was lost: groups cannot be translated there, and records may be missing; `twinlog audit"
         " --full` names them, `twinlog topics rebuild` makes copy and map anew",
     ),

@@ -137,7 +137,7 @@ def _topic(parts: Sequence[Observed], found: Mapping[str, Total]) -> ObservedTop
         since,
         {str(observed.partition): observed.findings[:SHOWN] for observed in parts if observed.findings},
         sum(observed.passed_over for observed in parts),
-        sum(max(0, observed.copied_to - observed.mapped_to) for observed in parts),
+        sum(observed.open_offsets for observed in parts),
         sum(observed.indistinct for observed in parts),
         sum(observed.not_comparable for observed in parts),
         max(observed.at_ms for observed in parts),

@@ -111,6 +111,15 @@ class Observed(OfIncarnation, LedgerEntry):
         return self.carried.get("unmatched_since") is not None
 
     @property
+    def open_offsets(self) -> int:
+        """Count the copied upstream offsets that the map does not tell of yet: the engine may still copy them again."""
+        return max(0, self.copied_to - self.mapped_to)
+
+    def open_below(self, log_start: int) -> bool:
+        """Say whether a copy that begins at `log_start` has lost records of which the map does not tell yet."""
+        return any(it["downstream"] < log_start for it in self.carried.get("open", ()))
+
+    @property
     def absent(self) -> int:
         """Count the source records that the engine has passed over: they are not on the target."""
         return self.counts.get(MISSING, 0) + self.passed_over

@@ -1,0 +1,72 @@
+"""What the target alone tells of a partition that another engine copies."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlog.cluster.values import PartitionOffsets
+from twinlog.facts.copies import copied
+from twinlog.facts.partition import PartitionFacts
+from twinlog.formats.ledger.observed import Observed
+from twinlog.formats.map.offset_map import encode_segment
+from twinlog.formats.map.packed_map import PackedMap
+from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.state.ledger import Ledger
+from twinlog.state.progress import Maps
+
+LIFE, AT = SourceIncarnation("orders", "id", 0), TopicPartition("orders", 0)
+
+
+def packed(*pieces: tuple[int, int]) -> PackedMap:
+    return PackedMap.of({
+        start: encode_segment(MapSegment(start, end, (Extent(start, start, end - start),)))
+        for start, end in pieces
+    })
+
+
+def facts(
+    known: PackedMap, mapped_to: int, *, copied_to: int = 3_280, progress: int = 3_280, log_start: int = 0
+) -> PartitionFacts:
+    """Return the facts of a copy whose records stand where they do on the source."""
+    tail = {"upstream": mapped_to, "downstream": mapped_to, "length": copied_to - mapped_to}
+    carried = {"open": [tail] if mapped_to < copied_to else []}
+    seen = Observed(
+        *LIFE, "A.orders", "", 0, copied_to, mapped_to, copied_to, copied_to, {}, {}, (), 0, 0, 1, carried
+    )
+    log = PartitionOffsets(log_start, progress, progress)
+    ledger, maps = Ledger(observed={LIFE: seen}), Maps({LIFE: known}, {})
+    return copied(ledger, maps, {AT: progress - 1}, LIFE, "A.orders", {AT: progress}, log)
+
+
+@pytest.mark.parametrize(
+    ("known", "mapped_to", "progress", "lost", "still_open"),
+    [
+        (packed((0, 3_000)), 3_000, 3_280, 0, 280),
+        (packed((0, 3_280)), 3_280, 3_280, 0, 0),
+        # The last segment is lost; one in the middle; the tail of a map that nothing leaves open any more.
+        (packed((0, 2_900)), 3_000, 3_280, 100, 280),
+        (packed((0, 1_000), (1_200, 3_000)), 3_000, 3_280, 200, 280),
+        (packed((0, 3_000)), 3_280, 3_280, 280, 0),
+        # Behind what was observed somebody else has copied: nothing leaves that open.
+        (packed((0, 3_000)), 3_000, 3_300, 300, 280),
+    ],
+)
+def test_what_is_not_exact_yet_is_not_lost(
+    known: PackedMap, mapped_to: int, progress: int, lost: int, still_open: int
+) -> None:
+    """An engine that copies all the time leaves the map's end open; what the map has lost before it still counts."""
+    row = facts(known, mapped_to, progress=progress)
+    assert (lost, still_open) == (row.unmapped_offsets, row.open_offsets)
+
+
+@pytest.mark.parametrize(
+    ("mapped_to", "log_start", "lost_open"),
+    [(3_000, 0, False), (3_000, 3_000, False), (3_000, 3_001, True), (0, 300, True), (3_280, 3_280, False)],
+)
+def test_records_that_left_the_copy_before_the_map_tells_of_them_are_seen(
+    mapped_to: int, log_start: int, lost_open: bool
+) -> None:
+    """Once the map tells of them, they are judged by it."""
+    known = packed((0, mapped_to)) if mapped_to else PackedMap.of({})
+    assert lost_open is facts(known, mapped_to, log_start=log_start).lost_open
