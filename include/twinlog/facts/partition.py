@@ -48,8 +48,9 @@ class PartitionFacts(OfPartition):
 
     `absent_records` counts those that another engine, which copies this flow, has passed over: they do not lag.
     `oldest_absent` is the source timestamp (ms) of the first of them.
-    Of that engine's copies, the map does not tell of `open_offsets` yet: positions there are not exact, and nothing of the map is lost.
-    If the copy has `lost_open` records of these, nobody has judged yet whether they were deleted early.
+    Of that engine's copies, the map does not tell of `open_offsets` yet: positions there are not exact, and nothing of
+    the map is lost. If the copy has `lost_open` records of these, nobody has judged yet whether they were deleted
+    early.
 
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
