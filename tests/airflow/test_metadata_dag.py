@@ -60,7 +60,7 @@ def test_a_plan_waits_for_the_person_who_applies_it(scheduler, unpaused, cluster
     assert "3600000" != segment_ms(clusters, topic)
     log = str(scheduler.api.get(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/plan/logs/1"))
     assert "+ segment.ms: 3600000" in log
-    assert "wait for a person: twinlog metadata plan, then apply" in log
+    assert "wait for a person: `twinlog metadata plan --save FILE`" in log
 
 
 def test_nothing_to_change_is_skipped(scheduler, unpaused, clusters, flow) -> None:
