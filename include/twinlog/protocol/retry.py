@@ -35,7 +35,7 @@ def until(
 ) -> _T:
     """Call `attempt` until it returns a value other than None; after `seconds` raise the error that `give_up` makes.
 
-    It is called twice at least: one attempt at a broker that is frozen may take all the time there is.
+    Unless there is no time at all it is called twice at least: one attempt at a broker that is frozen may take it all.
 
     Before attempt n+1 it sleeps for a random time of up to first_seconds * 2^n, but at most `longest_seconds` ("full
     jitter"), so that many lanes that lost the same broker do not all return at once.  Errors of `attempt` are passed
@@ -53,7 +53,7 @@ def until(
     retrying = Retrying(
         retry=retry_if_result(lambda result: result is None),
         wait=wait_random_exponential(multiplier=first_seconds, max=longest_seconds),
-        stop=stop_after_delay(seconds - (time.monotonic() - began)) & stop_after_attempt(2),
+        stop=stop_after_delay(seconds - (time.monotonic() - began)) & stop_after_attempt(2 if seconds else 1),
         retry_error_callback=stop,
     )
     result = retrying(lambda: known.pop() if known else attempt())
