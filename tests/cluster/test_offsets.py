@@ -107,14 +107,3 @@ def test_a_new_leader_is_asked_however_long_the_old_one_was_silent():
 
     place = TopicPartition("t", 0)
     assert {place: 5} == offsets.offsets_at(Frozen({0: [GONE, 5]}), [place], 5).found
-
-
-def test_what_has_no_log_start_is_not_asked_for_its_end():
-    """Each question to a broker that is away may take seconds."""
-    leaders = Leaders({0: [7], 1: ["TOPIC_AUTHORIZATION_FAILED"]})
-    answers = offsets.offsets(leaders, [TopicPartition("t", number) for number in (0, 1)])
-    assert ({("t", 0): (7, 7, 7)}, {("t", 1)}) == (
-        {it: (found.log_start, found.stable_end, found.end) for it, found in answers.found.items()},
-        set(answers.refused),
-    )
-    assert 4 == leaders.asked

@@ -32,14 +32,16 @@ def offsets(
     """
     wanted = list(dict.fromkeys(partitions))
     starts = _ask(brokers, wanted, EARLIEST)
-    stable = _ask(brokers, list(starts.found), LATEST, read_committed=True)
-    ends = _ask(brokers, list(stable.found), LATEST)
+    stable = _ask(brokers, wanted, LATEST, read_committed=True)
+    ends = _ask(brokers, wanted, LATEST)
+    refused = {**ends.refused, **stable.refused, **starts.refused}
     return Answers(
         {
-            it: PartitionOffsets(starts.found[it], max(stable.found[it], starts.found[it]), end)
-            for it, end in ends.found.items()
+            it: PartitionOffsets(starts.found[it], max(stable.found[it], starts.found[it]), ends.found[it])
+            for it in wanted
+            if it not in refused
         },
-        {**starts.refused, **stable.refused, **ends.refused},
+        refused,
     )
 
 
