@@ -1,4 +1,4 @@
-"""What a cloned group met first in a partition."""
+"""Hold the first record that a cloned group met in a partition."""
 
 from __future__ import annotations
 

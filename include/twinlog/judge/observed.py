@@ -22,7 +22,7 @@ CAUSES: Mapping[str, str] = {
     "timestamp": "an engine that gives records its own time",
     "offset": "a record before them that was doubled, left out or added",
 }
-"""What is likely to have changed a field of copies."""
+"""Names the likely cause of a changed field of copies."""
 
 OBSERVED = tuple(
     row(

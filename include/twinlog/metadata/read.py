@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What both clusters have of each subject; None: it was not asked for, or not told, and `rest` may say why."""
+    """Holds each subject as both clusters have it; None if nobody asked or told it, and `rest` may say why."""
 
     rest: Part
     configs: TopicConfigState | None = None

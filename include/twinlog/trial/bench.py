@@ -1,4 +1,4 @@
-"""What a trial has on one cluster, what can be tried with it, and what the parts of the trial hand on to each other."""
+"""Hold one cluster of a trial, with all that the parts of the trial hand on to each other."""
 
 from __future__ import annotations
 

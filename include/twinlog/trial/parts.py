@@ -1,4 +1,4 @@
-"""What a trial tries on a source and on a target, in this order."""
+"""List the parts that a trial tries on a source and on a target, in this order."""
 
 from __future__ import annotations
 
@@ -172,4 +172,4 @@ TIDY = {
     MAKE: Part("delete a topic", Without.REBUILDS, _delete_topic),
     PLACE: Part("delete a group", Without.CLONES, _delete_group),
 }
-"""What is done last, for each part that was tried, whatever became of it."""
+"""Undoes each part that was tried, whatever became of it."""

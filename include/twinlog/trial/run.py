@@ -16,7 +16,7 @@ from twinlog.trial.parts import MAKE, SOURCE, TARGET, TIDY
 from twinlog.trial.values import Answer, Tried
 
 _RUN = re.compile(r"-\d{8}T\d{6}Z-[\w.-]*")
-"""What tells the scratch names of one run from those of others; rights are granted for all of them."""
+"""Matches the part of scratch names that differs from run to run; rights are granted for all of them."""
 
 
 def run(

@@ -29,7 +29,7 @@ STALE_SECONDS = 60.0
 """An older reading is no news, good or bad."""
 
 _COMMAND = re.compile(r"`|\btwinlog [a-z]|kafka-[a-z]+|\s--[a-z]")
-"""What a hint has that is for a shell."""
+"""Finds commands for a shell in a hint."""
 
 _ORPHANS = {
     "deleted": "gone from the source",

@@ -34,27 +34,23 @@ def with_rights(
     found: dict[str, tuple[GroupDescription, frozenset[str]]] = {}
     unread: dict[str, TwinlogError] = {}
 
-    def note(it: Any) -> None:
-        try:
-            found[it.group_id] = _classic(it)
-        except FormatError as error:
-            unread[it.group_id] = error
-
     def describe(connection: Connection, groups: Sequence[str]) -> dict[str, int]:
-        others = list(groups)
+        others, failed = list(groups), dict[str, int]()
         if connection.offers(kafka_python.DESCRIBE_CONSUMER_GROUPS.request.API_KEY) >= 0:
             answer = _ask(connection, kafka_python.DESCRIBE_CONSUMER_GROUPS, group_ids=others)
             known = [it for it in answer if it.error_code not in _OF_THE_OLDER]
             found.update((it.group_id, _consumer(it)) for it in known if not it.error_code)
             failed = {it.group_id: it.error_code for it in known if it.error_code}
             others = [name for name in groups if name not in found and name not in failed]
-        else:
-            failed = {}
-        answer = _ask(connection, kafka_python.DESCRIBE_GROUPS, groups=others) if others else []
-        for it in answer:
-            if not it.error_code:
-                note(it)
-        return failed | {it.group_id: it.error_code for it in answer if it.error_code}
+        for it in _ask(connection, kafka_python.DESCRIBE_GROUPS, groups=others) if others else ():
+            if it.error_code:
+                failed[it.group_id] = it.error_code
+                continue
+            try:
+                found[it.group_id] = _classic(it)
+            except FormatError as error:
+                unread[it.group_id] = error
+        return failed
 
     refused = by_coordinator(brokers, list(names), "describe", describe)
     return Answers(found, {**refused, **unread})

@@ -100,11 +100,10 @@ def _not_stopped(world: World) -> str:
     if failure := run_command(command, event, flow.failover.hook_seconds):
         return f"{flow.copied_by} may still copy: {failure}"
     names = {life.remote_topic for life in world.ledger.incarnations.values()}
-    there = world.clusters.target.describe_topics(names)
+    copies = tuple(all_partitions(world.clusters.target.describe_topics(names).found.values()))
     deadline = time.monotonic() + flow.failover.wait_seconds
     while True:
         try:
-            copies = all_partitions(there.found.values())
             require_stopped(flow, world.clusters, Origin.of(flow), copies, _watch_seconds(flow))
         except TerminalError as error:
             if time.monotonic() >= deadline:
