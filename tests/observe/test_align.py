@@ -281,6 +281,18 @@ def test_many_foreign_records_are_foreign(before, many):
     assert {(Finding.FOREIGN, None, before + n, ()) for n in range(many)} == told(results, NUMBERED, target)
 
 
+def test_the_double_of_a_changed_record_right_behind_it_is_doubled():
+    """Nothing else tells it from a stranger's record: an engine that masks restarts between the two."""
+    made = [
+        dataclasses.replace(it, value=b"masked") if row in (4, 5) else it
+        for row, (_, it) in enumerate(NUMBERED)
+    ]
+    target = laid([*made[:6], *made[4:]])
+    doubled = {(Finding.DOUBLED, row, row + 2, ()) for row in (4, 5)}
+    changed = {(Finding.CHANGED, row, down, ("value",)) for row, down in ((4, 4), (5, 5), (4, 6), (5, 7))}
+    assert doubled | changed == told(observed(NUMBERED, target), NUMBERED, target)
+
+
 @given(st.randoms(use_true_random=False), st.sampled_from([0.1, 0.6, 1.0]))
 def test_damage_is_found_among_records_that_an_engine_changes(chance, share):
     """A transform masks some records, or all: each is named, and so is what is doubled or missing among them."""

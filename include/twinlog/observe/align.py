@@ -356,9 +356,12 @@ def _paired(
 ) -> tuple[list[tuple[Place, Place, int]], list[Place]]:
     """Pair records of the copy with source records that they may be changed copies of, in order; return the others.
 
-    Of several source records the first counts of which but one field differs, else the first.
+    Of several source records the first counts of which but one field differs, else the first.  A record equal to one
+    that has its pair is a double of it, if no later source record is left for it.
     """
-    changed, foreign, at = [], [], 0
+    changed: list[tuple[Place, Place, int]] = []
+    foreign: list[Place] = []
+    at, of_copies = 0, dict[tuple[int, bytes], tuple[int, int]]()
     places = grouped((trait, number) for number, it in enumerate(candidates) for trait in traits(it.raw))
     for stray in strays:
         near: set[int] = set()
@@ -371,10 +374,14 @@ def _paired(
             for number in near
             if (differs := alike(candidates[number].raw, stray.raw, strictly=strictly)) is not None
         ]
+        look = (0 if stray.chunk.append_time else stray.raw[0], stray.raw[1])
         if found:
             _, number, differs = min(found)
-            changed.append((stray, candidates[number], differs))
+            of_copies[look] = number, differs
             at = number + 1
+        if look in of_copies:
+            number, differs = of_copies[look]
+            changed.append((stray, candidates[number], differs))
         else:
             foreign.append(stray)
     return changed, foreign
