@@ -2,8 +2,9 @@ import datetime as dt
 
 import pytest
 
+from twinlog.errors import ClusterUnreachable
 from twinlog.lab.demo.comparison import TopicComparison
-from twinlog.lab.demo.play import Cycle, is_finished_since, make_report
+from twinlog.lab.demo.play import Cycle, is_finished_since, make_report, patiently
 
 EQUAL = TopicComparison("orders", "A.orders", 300, 300)
 FIRST = Cycle("scheduled__1", "success", 200, 30.0, 4.0, {"orders": 200}, {"orders": 100}, None)
@@ -55,3 +56,17 @@ def test_last_cycle_begins_after_the_stream_has_stopped(
     stopped = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 
     assert expected == is_finished_since(stopped, {"state": state, "start_date": start_date})
+
+
+def test_a_busy_airflow_is_asked_again_and_that_is_told() -> None:
+    """One question that is not answered in time does not end the demo."""
+    answers, said = iter([ClusterUnreachable("timed out"), ClusterUnreachable("timed out"), {"dag"}]), []
+
+    def ask() -> set[str]:
+        answer = next(answers)
+        if isinstance(answer, ClusterUnreachable):
+            raise answer
+        return answer
+
+    assert {"dag"} == patiently(ask, said.append)
+    assert 2 == len(said)

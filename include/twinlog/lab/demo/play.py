@@ -7,22 +7,28 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from twinlog.errors import TerminalError, TransientError
+from twinlog.errors import ClusterUnreachable, TerminalError, TransientError
 from twinlog.lab.demo.api import AirflowApi
 from twinlog.lab.demo.comparison import TopicComparison, compare_topic
 from twinlog.lab.demo.stage import DAG_ID, SOURCE, Machinery, Stage
 from twinlog.lab.demo.workload import TOPICS, Stream, create_topics, freeze_compacted
+from twinlog.protocol import retry
 
 STREAM_S = 40
 LONGEST_S = 540
-"""Seconds the demo may take; two idle cores need less than three minutes, a busy machine more."""
+"""Seconds in which the records that flow have to come over; two idle cores need one minute, a busy machine more."""
+
+PATIENCE_S = 180
+"""Seconds in which Airflow has to answer a question."""
 
 POLL_S = 1.0
 FINISHED = frozenset({"success", "failed"})
 
 Say = Callable[[str], None]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +98,10 @@ class Watch:
     def until(self, enough: Callable[[list[dict[str, Any]]], bool]) -> bool:
         """Look at the runs again and again until `enough` returns true; return False if time is up first."""
         while time.monotonic() < self.deadline:
-            runs = self.api.runs(DAG_ID)
+            runs = patiently(lambda: self.api.runs(DAG_ID), self.say)
             for run in runs:
                 if run["state"] in FINISHED and run["dag_run_id"] not in self.cycles:
-                    cycle = read_cycle(self.api, run)
+                    cycle = patiently(partial(read_cycle, self.api, run), self.say)
                     self.cycles[cycle.run_id] = cycle
                     self.say(describe(cycle))
             if enough(runs):
@@ -110,18 +116,18 @@ def play(stage: Stage, say: Say) -> DemoReport:
     Raises TerminalError if Airflow does not load the Dag, TransientError if the producer fails.
     """
     started = time.monotonic()
-    watch = Watch(stage.airflow.api, say, started + LONGEST_S)
     stream = prepare(stage.source.bootstrap_servers, say)
-    _wait_for_dag(stage)
+    _wait_for_dag(stage, say)
     say(f"Airflow is up at {stage.airflow.api.url}, {DAG_ID} runs every minute; records keep flowing")
     stream.start()
     flowing = time.monotonic()
-    stage.airflow.api.pause(DAG_ID, paused=False)
+    watch = Watch(stage.airflow.api, say, flowing + LONGEST_S)
+    patiently(lambda: stage.airflow.api.pause(DAG_ID, paused=False), say)
     watch.until(lambda _: time.monotonic() - flowing > STREAM_S)
     stream.stop()
     say(f"the stream has stopped after {stream.written:,} records; one more cycle takes what is left")
     stopped = dt.datetime.now(dt.UTC)
-    stage.airflow.api.trigger(DAG_ID)
+    patiently(lambda: stage.airflow.api.trigger(DAG_ID), say)
     if not watch.until(lambda runs: any(is_finished_since(stopped, run) for run in runs)):
         say(f"time is up after {LONGEST_S} s, before the last cycle was done: this machine is busy")
     say("reading both sides, record by record")
@@ -144,11 +150,29 @@ def compare_all(made: Machinery) -> list[TopicComparison]:
     return [compare_topic(source, target, topic.name, f"{SOURCE}.{topic.name}") for topic in TOPICS]
 
 
-def _wait_for_dag(stage: Stage) -> None:
+def patiently(ask: Callable[[], _T], say: Say) -> _T:
+    """Ask Airflow until it answers, for at most PATIENCE_S, and tell of each question that it left unanswered.
+
+    On a busy machine its API server may not answer for a minute.  A run that is triggered twice is one cycle more.
+    """
+    errors: list[ClusterUnreachable] = []
+
+    def attempt() -> tuple[_T] | None:
+        try:
+            return (ask(),)
+        except ClusterUnreachable as error:
+            say("Airflow does not answer, this machine is busy; asking again")
+            errors.append(error)
+            return None
+
+    return retry.until(attempt, lambda: errors[-1], seconds=PATIENCE_S)[0]
+
+
+def _wait_for_dag(stage: Stage, say: Say) -> None:
     stage.airflow.wait_until_healthy()
-    deadline = time.monotonic() + 60
-    while DAG_ID not in stage.airflow.api.dag_ids():
-        errors = stage.airflow.api.import_errors()
+    deadline = time.monotonic() + PATIENCE_S
+    while DAG_ID not in patiently(stage.airflow.api.dag_ids, say):
+        errors = patiently(stage.airflow.api.import_errors, say)
         if errors:
             raise TerminalError(f"Airflow could not read the Dag: {errors[0].strip().splitlines()[-1]}")
         if time.monotonic() > deadline:
