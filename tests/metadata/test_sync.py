@@ -317,3 +317,22 @@ def test_spaces_are_no_edit(everything, clusters):
     """A pretty-printer may have been at the file."""
     text = json.dumps(json.loads(saved_text(everything, clusters)), indent=4, sort_keys=True)
     assert apply_text(everything, clusters, text).complete
+
+
+def test_a_named_topic_gets_its_configs_and_nobody_a_right(everything, clusters, source) -> None:
+    """An ALLOW of one topic without the DENY of another would widen what a user may do."""
+    source.add_topic("payments", configs={"retention.ms": "7"})
+    sync_topics.run(everything, clusters)
+    source.topics["payments"].configs["retention.ms"] = "8"
+    plan = sync.make_plan(everything, clusters, topics=frozenset({"payments"}))
+    assert [("topic A.payments", "retention.ms", "8")] == rows(plan.changes)
+    assert "only configs of the topics named were compared: no ACL, no quota" in plan.notes
+
+
+def test_a_misspelt_topic_is_refused_and_not_found_equal(everything, clusters) -> None:
+    """0 changes would say that its configs agree."""
+    with pytest.raises(UsageError, match="A->B replicates no topic order"):
+        sync.make_plan(everything, clusters, topics=frozenset({"order"}))
+    without = replace(everything, sync_topic_configs=False)
+    with pytest.raises(UsageError, match=r"sync\.topic\.configs\.enabled is false"):
+        sync.make_plan(without, clusters, topics=frozenset({"orders"}))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 import typer
 
@@ -90,3 +90,19 @@ def parse_topics(named: Sequence[str] | None) -> frozenset[str] | None:
     """Return the names of `orders,payments`, or of several such; None if no topic was named."""
     names = frozenset(name.strip() for name in ",".join(named or ()).split(",") if name.strip())
     return names or None
+
+
+class OfTopic(Protocol):
+    """Something that is about one source topic."""
+
+    @property
+    def topic(self) -> str:
+        """Return the topic's name."""
+
+
+Item = TypeVar("Item", bound=OfTopic)
+
+
+def of_topics(items: Iterable[Item], topics: frozenset[str] | None) -> tuple[Item, ...]:
+    """Return the items of these topics; None: of all."""
+    return tuple(item for item in items if topics is None or item.topic in topics)

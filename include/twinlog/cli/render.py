@@ -165,7 +165,9 @@ def _draw(grids: Iterable[Grid | Lines | Diff]) -> None:
                     # Not the table's own title, which is folded to the table's width.
                     if grid.title:
                         console.print(singular(visible(grid.title)), style="bold", soft_wrap=True)
-                    console.print(_table(grid))
+                    console.print(
+                        _table(grid) if grid.rows else f"  {visible(grid.empty)}", soft_wrap=not grid.rows
+                    )
                 case Lines(title, lines):
                     console.print(*map(visible, (title, *lines)), "", sep="\n", soft_wrap=True)
                 case Diff(lines):
@@ -183,18 +185,12 @@ def _table(grid: Grid) -> Any:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    said = [
-        it
-        for it in range(len(grid.columns))
-        if not grid.rows or any(row[it] not in _NOTHING for row in grid.rows)
-    ]
+    said = [it for it in range(len(grid.columns)) if any(row[it] not in _NOTHING for row in grid.rows)]
     for index in said:
         justify: Any = "right" if _holds_numbers(grid, index) else "left"
         table.add_column(grid.columns[index], justify=justify, overflow="fold")
     for row in grid.rows:
         table.add_row(*(text_of(row[index]) for index in said))
-    if not grid.rows:
-        table.add_row(grid.empty)
     return table
 
 

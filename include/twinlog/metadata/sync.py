@@ -7,7 +7,7 @@ what twinlog gave, so that it can later take back exactly that.  A refused chang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from twinlog import clock
@@ -16,7 +16,7 @@ from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import Answers
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
+from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.jsonable import to_json
 from twinlog.metadata.memory import after, intended_acls
@@ -24,6 +24,7 @@ from twinlog.metadata.read import Sides, plan_parts, read_sides
 from twinlog.metadata.subjects import Subject
 from twinlog.metadata.values import (
     AclChange,
+    AgreedConfig,
     ConfigChange,
     Drift,
     MetadataChange,
@@ -35,6 +36,7 @@ from twinlog.metadata.values import (
 from twinlog.state.changes import Entries, change
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger
 from twinlog.topics.plan import Refusal
+from twinlog.topics.snapshot import copied_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,14 @@ class MetadataResult:
         }
 
 
-def run(flow: FlowSettings, clusters: Clusters, subjects: frozenset[Subject] | None = None) -> MetadataResult:
+def run(
+    flow: FlowSettings,
+    clusters: Clusters,
+    subjects: frozenset[Subject] | None = None,
+    topics: frozenset[str] | None = None,
+) -> MetadataResult:
     """Plan and apply at once.  Raises what `make_plan` and `apply` raise."""
-    return apply(flow, make_plan(flow, clusters, subjects), clusters.target)
+    return apply(flow, make_plan(flow, clusters, subjects, topics=topics), clusters.target)
 
 
 def make_plan(
@@ -77,16 +84,36 @@ def make_plan(
     clusters: Clusters,
     subjects: frozenset[Subject] | None = None,
     ledger: Ledger | None = None,
+    topics: frozenset[str] | None = None,
 ) -> MetadataPlan:
     """List what would change on the target, by `ledger` or the one of now.  Changes nothing.
 
-    `subjects` None means all that the flow syncs.
+    `subjects` None means all that the flow syncs.  With `topics` it is the configs of their copies alone: a user's
+    rights may come from several topics and patterns together.
 
-    Raises ClusterUnreachable, and TerminalError `promoted` if the flow was failed over and the profile would take back
-    what producers need.
+    Raises ClusterUnreachable, TerminalError `promoted` if the flow was failed over and the profile would take back
+    what producers need, and UsageError for a topic that the flow does not copy, or if it syncs no configs.
     """
     now = ledger or read_ledger(flow, clusters.target)
-    return plan_by(flow, now, lambda it: read_sides(it, clusters, now, subjects))
+    if topics is None:
+        return plan_by(flow, now, lambda it: read_sides(it, clusters, now, subjects))
+    if not flow.sync_topic_configs:
+        raise UsageError("--topic: sync.topic.configs.enabled is false: no config of a topic is compared")
+    if unknown := topics.difference(copied_names(flow, clusters.source)):
+        raise UsageError(
+            f"--topic: {flow.name} replicates no topic {min(unknown)}",
+            hint="`twinlog topics offsets` lists them",
+        )
+    plan = plan_by(flow, now, lambda it: read_sides(it, clusters, now, frozenset({Subject.CONFIGS})))
+    copies = {flow.remote_name(topic) for topic in topics}
+    labels = {f"topic {copy}" for copy in copies}
+    return replace(
+        plan,
+        changes=tuple(it for it in plan.changes if isinstance(it, ConfigChange) and it.topic in copies),
+        agreed=tuple(it for it in plan.agreed if isinstance(it, AgreedConfig) and it.topic in copies),
+        drift=tuple(it for it in plan.drift if it.resource in labels),
+        notes=(*plan.notes, "only configs of the topics named were compared: no ACL, no quota"),
+    )
 
 
 def plan_by(flow: FlowSettings, ledger: Ledger, read: Callable[[FlowSettings], Sides]) -> MetadataPlan:

@@ -149,3 +149,22 @@ def test_before_the_first_cycle_nothing_is_called_0(world, capsys: pytest.Captur
     assert (False, False) == ("0 records" in title, "0.0 s" in title)
     _, status, _ = _status(world, capsys)
     assert status["has_run"] is False
+
+
+def test_a_named_topic_has_the_tables_and_the_flow_its_sums(
+    world, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing of the other topic is not hidden by looking at one."""
+    for topic in ("orders", "payments"):
+        world.source.add_topic(topic)
+    world.source.append(TopicPartition("payments", 0), key=None, value=b"v", timestamp=1)
+    code, status, _ = _status(world, capsys, "--topic", "orders")
+    assert (0, ["orders"], 1) == (code, [topic["topic"] for topic in status["topics"]], status["lag_records"])
+
+
+def test_a_topic_that_nobody_copies_is_no_empty_answer(world, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt name would read as: nothing is missing."""
+    world.source.add_topic("orders")
+    code, status, told = _status(world, capsys, "--topic", "order")
+    assert (2, "unknown") == (code, status["state"])
+    assert "nothing is known of topic order: the flow does not copy it" in told

@@ -20,6 +20,7 @@ def groups(
     *,
     config: options.ConfigOption,
     flow: options.FlowOption = None,
+    topics: options.TopicsOption = None,
     pattern: options.GroupsOption = "",
 ) -> int:
     """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced.
@@ -28,14 +29,17 @@ def groups(
     """
     from twinlog.policy.selection import NameFilter
 
-    wanted = NameFilter((pattern,)) if pattern else None
+    wanted, named = NameFilter((pattern,)) if pattern else None, options.parse_topics(topics)
 
     def shown(one: FlowSettings) -> dict[str, Any]:
         document: dict[str, Any] = to_json(_report(one))
         if wanted is not None:
             for part in ("rows", "uncovered", "ages"):
                 document[part] = [it for it in document[part] if wanted.accepts(it["group"])]
-            document["groups"] = len({it["group"] for it in document["rows"]})
+        if named is not None:
+            document["rows"] = [row for row in document["rows"] if row["topic"] in named]
+        if wanted is not None or named is not None:
+            document["groups"] = len({row["group"] for row in document["rows"]})
         return document
 
     done = each_flow(
@@ -44,7 +48,9 @@ def groups(
         lambda one, failure: {"flow": one.name, "error": to_json(failure)},
     )
     reports = [result for result in done.results if "error" not in result]
-    show({"flows": list(done.results)}, (grid for report in reports for grid in _grids(report)))
+    asked = "no group that was asked for" if pattern or topics else "no group"
+    nothing = f"{asked} has committed offsets of what is replicated"
+    show({"flows": list(done.results)}, (grid for report in reports for grid in _grids(report, nothing)))
     wrongly = any(row["state"] == "wrongly-not" for report in reports for row in report["rows"])
     return max(done.exit_code, ExitCode.SAYS_NO if wrongly else 0)
 
@@ -58,13 +64,12 @@ def _report(flow: FlowSettings) -> CheckpointsResult:
         return checkpoints.run(flow, clusters, dry_run=True)
 
 
-def _grids(report: dict[str, Any]) -> Iterator[Grid]:
+def _grids(report: dict[str, Any], nothing: str) -> Iterator[Grid]:
     columns = (
         "group | topic: remote_topic | partition | upstream: upstream_offset"
         " | downstream: downstream_offset | exact | committed_there | state"
         " | again: expected_duplicates | skipped: records_skipped | why: text"
     )
-    nothing = "no group has committed offsets of what is replicated"
     yield Grid.of(_title(report), columns, report["rows"], nothing)
     columns = "group | type | why: reason"
     yield Grid.of(f"{report['flow']}: not covered", columns, report["uncovered"])

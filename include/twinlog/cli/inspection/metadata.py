@@ -10,7 +10,7 @@ import typer
 
 from twinlog import clock
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, TopicsOption, parse_topics
 from twinlog.cli.render import Diff, document, refuse_unwritable, say, show, written
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
@@ -41,10 +41,13 @@ def plan(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
+    topics: TopicsOption = None,
     profile: ProfileOption = None,
     save: SaveOption = None,
 ) -> int:
-    """Show what would change on the target; nothing is changed.  Exit code 3 when a part could not be planned.
+    """Show what would change on the target; nothing is changed.  Exit code 3: a part could not be planned.
+
+    With --topic only configs of the copies are compared: rights and quotas of a user concern several topics together.
 
     Such as `twinlog metadata plan --flow 'A->B' --save plan.json`; then `twinlog metadata apply --plan plan.json`.
     """
@@ -57,7 +60,7 @@ def plan(
     refuse_unwritable(save, "--save")
     with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: comparing {chosen.source.alias} and {chosen.target.alias}")
-        found = make_plan(chosen, clusters)
+        found = make_plan(chosen, clusters, topics=parse_topics(topics))
         saved = plan_document(
             found, clusters.source.cluster_id(), clusters.target.cluster_id(), clock.now_ms()
         )
@@ -73,10 +76,13 @@ def apply(
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
+    topics: TopicsOption = None,
     profile: ProfileOption = None,
     plan: PlanOption = None,
 ) -> int:
-    """Change the target: by a saved plan, or by one made now.  Exit code 3 when the target refused something.
+    """Change the target: by a saved plan, or by one made now.  Exit code 3: the target refused something.
+
+    With --topic only configs of the copies are changed.
 
     Such as `twinlog metadata apply --plan plan.json`; then `twinlog gate`.
     """
@@ -84,11 +90,17 @@ def apply(
     from twinlog.metadata.diff import result_lines
     from twinlog.state.own_clusters import open_own_clusters
 
+    if plan is not None and topics:
+        raise UsageError("--topic chooses what is planned, and --plan has it", hint="leave one of them out")
     saved = None if plan is None else _read(plan, profile)
     chosen = _flow(config, flow or ([saved.flow] if saved else None), profile)
     with open_own_clusters(chosen) as clusters:
         say(f"{chosen.name}: changing {chosen.target.alias}")
-        result = apply_plan.run(chosen, clusters, saved) if saved else sync.run(chosen, clusters)
+        result = (
+            apply_plan.run(chosen, clusters, saved)
+            if saved
+            else sync.run(chosen, clusters, topics=parse_topics(topics))
+        )
     show(result.document, [Diff(result_lines(result))])
     return ExitCode.DONE if result.complete else ExitCode.CLUSTER
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows_and_ways_home
-from twinlog.cli.options import ConfigOption, FlowOption
 from twinlog.cli.render import Diff, Grid, parts, say, show
 from twinlog.cli.replication.gap import grid as gap_grid
-from twinlog.errors import ExitCode
+from twinlog.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
@@ -30,20 +30,33 @@ _UNKNOWN: Mapping[str, Any] = {
 
 def status(
     *,
-    config: ConfigOption,
-    flow: FlowOption = None,
+    config: options.ConfigOption,
+    flow: options.FlowOption = None,
+    topics: options.TopicsOption = None,
 ) -> int:
     """Show lag in records and seconds, gaps and the state of each flow.
 
     Exit code 1: a topic or a partition is stopped, and no cycle copies it before a person acts.  3: a cluster is out of
     reach; what the target knows is shown.
 
+    With --topic the tables are of these topics; sums, readiness and exit code stay the whole flow's.
+
     Such as `twinlog status --flow 'A->B'`; then `twinlog gate`.
     """
-    done = ask_each(load_flows_and_ways_home(config, flow), status_of)
+    named = options.parse_topics(topics)
+
+    def ask(one: FlowSettings) -> FlowStatus:
+        whole = status_of(one)
+        only_topics(whole, named)
+        return whole
+
+    done = ask_each(load_flows_and_ways_home(config, flow), ask)
     seen = [result.found for result in done.results if result.found is not None]
-    documents = [result.document(**_UNKNOWN) for result in done.results]
-    show({"flows": documents}, (g for it in seen for g in _grids(it)))
+    documents = [
+        replace(told, found=told.found and only_topics(told.found, named)).document(**_UNKNOWN)
+        for told in done.results
+    ]
+    show({"flows": documents}, (grid for whole in seen for grid in _grids(whole, named)))
     for flow_status in seen:
         if not flow_status.source_reachable:
             say(
@@ -66,6 +79,32 @@ def status_of(flow: FlowSettings) -> FlowStatus:
 
     with open_clusters(flow) as clusters:
         return step.run(as_noted(flow, clusters.target), clusters)
+
+
+_BY_TOPIC = (
+    "topics",
+    "gaps",
+    "incarnations",
+    "problems",
+    "paused",
+    "orphans",
+    "undecided",
+    "stopped",
+    "stopped_partitions",
+)
+
+
+def only_topics(status: FlowStatus, named: frozenset[str] | None) -> FlowStatus:
+    """Leave out what is about other topics; sums stay the flow's.  Raises UsageError for a topic that it lacks."""
+    left: dict[str, Any] = {part: options.of_topics(getattr(status, part), named) for part in _BY_TOPIC}
+    lacking = (named or frozenset()).difference(item.topic for part in left.values() for item in part)
+    if lacking:
+        raise UsageError(
+            f"nothing is known of topic {min(lacking)}: the flow does not copy it",
+            hint="--topic takes names of source topics",
+            flow=status.flow,
+        )
+    return replace(status, **left)
 
 
 _OF_TOPIC = (
@@ -99,11 +138,12 @@ def _headline(status: FlowStatus) -> Iterator[tuple[str, str]]:
     yield colour, f"{status.flow}: {told}"
 
 
-def _grids(status: FlowStatus) -> Iterator[Grid | Diff]:
-    yield Diff(tuple(_headline(status)))
+def _grids(whole: FlowStatus, named: frozenset[str] | None = None) -> Iterator[Grid | Diff]:
+    yield Diff(tuple(_headline(whole)))
+    status = only_topics(whole, named)
     yield Grid.of(f"{status.flow}: in the way", "topic | what: message | what to do: hint", status.problems)
     copied = Grid.of(
-        _title(status),
+        _title(whole),
         _OF_TOPIC,
         status.topics,
         "no topic",

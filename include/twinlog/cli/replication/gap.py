@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlog import clock
+from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.render import Grid, show
 from twinlog.jsonable import to_json
 
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from twinlog.facts.gaps import GapReport
 
 
-def gaps(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
+def gaps(
+    *,
+    config: options.ConfigOption,
+    flow: options.OneFlowOption = None,
+    topics: options.TopicsOption = None,
+) -> int:
     """List records that will never be copied: deleted by the source, or left out; expired and accepted gaps too.
 
     Such as `twinlog topics gaps --flow 'A->B'`; then `twinlog accept`.
@@ -27,8 +32,10 @@ def gaps(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
     _, chosen = load_one_flow(config, flow)
     with clusters_with_ledger(chosen) as clusters:
         ledger = read_ledger(chosen, clusters.target)
-        found = read_gaps(chosen, clusters.target, ledger, clock.now_ms(), clusters.source)
-    show({"flow": chosen.name, "gaps": to_json(found)}, [grid(chosen.name, found, "none")])
+        every = read_gaps(chosen, clusters.target, ledger, clock.now_ms(), clusters.source)
+    found = options.of_topics(every, options.parse_topics(topics))
+    none = "none of the topics asked for" if topics else "none"
+    show({"flow": chosen.name, "gaps": to_json(found)}, [grid(chosen.name, found, none)])
     return 0
 
 

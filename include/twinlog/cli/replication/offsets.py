@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from twinlog.lifecycle.alter import AlterResult
     from twinlog.lifecycle.positions import CopyPositions
 
-TopicOption = Annotated[
-    str, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this source topic. Default: all.")
-]
 PartitionOption = Annotated[
     int | None, typer.Option("--partition", "-p", metavar="PARTITION", help="Only this partition.")
 ]
@@ -35,7 +32,7 @@ ToOption = Annotated[
 
 def offsets(
     *,
-    topic: TopicOption = "",
+    topics: options.TopicsOption = None,
     partition: PartitionOption = None,
     to: ToOption = "",
     reason: options.ReasonOption = "",
@@ -50,10 +47,11 @@ def offsets(
     Such as `twinlog topics offsets --topic orders --partition 3 --to 4712`; then `twinlog topics gaps`.
     """
     _, chosen = load_one_flow(config, flow)
+    named = options.parse_topics(topics)
     if to:
-        if not topic or partition is None:
-            raise UsageError("--to moves one partition", hint="add --topic and --partition")
-        return _move(chosen, topic, partition, to.strip(), reason, execute=execute)
+        if named is None or len(named) > 1 or partition is None:
+            raise UsageError("--to moves one partition", hint="add one --topic and --partition")
+        return _move(chosen, min(named), partition, to.strip(), reason, execute=execute)
     if execute or reason:
         raise UsageError("nothing is moved without --to", hint="add --to OFFSET, or leave these out")
     from twinlog.lifecycle import positions
@@ -63,8 +61,8 @@ def offsets(
         found = positions.run(FlowSnapshot(chosen, clusters))
     wanted = tuple(
         position
-        for position in found.partitions
-        if topic in {"", position.topic} and partition in {None, position.partition}
+        for position in options.of_topics(found.partitions, named)
+        if partition in {None, position.partition}
     )
     found = replace(found, partitions=wanted)
     show(found, _positions(found))
@@ -102,7 +100,7 @@ def _positions(found: CopyPositions) -> Iterator[Grid]:
         " | map ends: map_end | never_copied | why not: why"
     )
     title = f"{found.flow}: where the copies stand (upstream offsets)"
-    yield Grid.of(title, columns, found.partitions, "it replicates no topic")
+    yield Grid.of(title, columns, found.partitions, "it replicates no partition that was asked for")
     columns = "topic | partition | from: from_offset | to: to_offset | at | by | reason"
     yield Grid.of("moved by a person", columns, found.altered, at=lambda it: iso(it.at_ms))
 
