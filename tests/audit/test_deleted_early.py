@@ -6,6 +6,7 @@ import pytest
 
 from twinlog.audit.deleted_early import deleted_early
 from twinlog.errors import ClusterRefused
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.topics import Beginning, Incarnation
 from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.kafka_types import TopicPartition
@@ -101,3 +102,15 @@ def test_what_the_map_has_forgotten_was_copied(found, flow, target, source, into
     key = encode_map_key(MapKey("orders", topic_id, 0, 0))
     target.append(TopicPartition(flow.offset_map_topic, 0), key=key, value=None)
     assert expected == found.again()
+
+
+def test_what_had_left_another_engines_copy_before_the_first_look_counts(found, flow, target, source):
+    """The map begins behind it, and the source still holds it: it is not 0."""
+    topic_id = source.topics["orders"].topic_id
+    assert {AT: (0, 3, 3)} == found(YOUNG)
+    key = encode_map_key(MapKey("orders", topic_id, 0, 0))
+    target.append(TopicPartition(flow.offset_map_topic, 0), key=key, value=None)
+    assert {AT: (2, 3, 1)} == found.again()
+    seen = Observed("orders", topic_id, 0, "A.orders", "", 0, 5, 5, 5, 5, {}, {}, (), 0, 0, 1, {})
+    write_ledger(flow, target, [seen])
+    assert {AT: (0, 3, 3)} == found.again()

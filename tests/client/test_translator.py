@@ -11,8 +11,9 @@ from fake_cluster import FakeCluster
 from twinlog.client.pairs import Ask, Basis, Reason
 from twinlog.client.translator import FlowTranslator
 from twinlog.cluster.api import Clusters
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import CopiedBy, FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.records import Incarnation
 from twinlog.formats.ledger.topics import Beginning
 from twinlog.formats.ledger.writers import FlowClaim
@@ -294,3 +295,30 @@ def test_another_cluster_under_the_sources_name_translates_nothing(
     replaced.add_topic("orders")
     with pytest.raises(TerminalError, match="A is another cluster than the one that A->B was begun with"):
         FlowTranslator(flow, Clusters(replaced, with_internal)).translate([Ask("orders", 0, 1)])
+
+
+@pytest.mark.parametrize(("upstream", "exact"), [(10, True), (11, False), (12, False)])
+def test_what_another_engine_has_copied_a_moment_ago_is_not_exact(
+    orders: Any, upstream: int, exact: bool
+) -> None:
+    """The map ends at offset 10, and 12 were copied; back it is the same."""
+    orders.fill(orders.target, "A.orders", 2)
+    topic_id = orders.source.topics["orders"].topic_id
+    seen = Observed("orders", topic_id, 0, "A.orders", "", 0, 12, 10, 14, 12, {}, {}, (), 0, 0, 1, {})
+    write_ledger(orders.flow, orders.target, [seen])
+    orders.flow = replace(orders.flow, copied_by=CopiedBy.OTHER)
+    [found] = orders.translate(("orders", 0, upstream))
+    assert exact == found.exact
+    [back] = orders.reverse(("A.orders", 0, upstream + 2))
+    assert exact == back.exact
+
+
+def test_where_the_map_tells_all_of_another_engines_copy_places_are_exact(orders: Any) -> None:
+    """It is closed up to what was seen."""
+    topic_id = orders.source.topics["orders"].topic_id
+    seen = Observed("orders", topic_id, 0, "A.orders", "", 0, 10, 10, 12, 10, {}, {}, (), 0, 0, 1, {})
+    write_ledger(orders.flow, orders.target, [seen])
+    orders.flow = replace(orders.flow, copied_by=CopiedBy.OTHER)
+    assert [True, True] == [
+        it.exact for it in (*orders.translate(("orders", 0, 9)), *orders.reverse(("A.orders", 0, 11)))
+    ]

@@ -26,17 +26,38 @@ def packed(*pieces: tuple[int, int]) -> PackedMap:
 
 
 def facts(
-    known: PackedMap, mapped_to: int, *, copied_to: int = 3_280, progress: int = 3_280, log_start: int = 0
+    known: PackedMap,
+    mapped_to: int,
+    *,
+    copied_to: int = 3_280,
+    progress: int = 3_280,
+    log_start: int = 0,
+    read_to: int = 0,
 ) -> PartitionFacts:
     """Return the facts of a copy whose records stand where they do on the source."""
     tail = {"upstream": mapped_to, "downstream": mapped_to, "length": copied_to - mapped_to}
     carried = {"open": [tail] if mapped_to < copied_to else []}
     seen = Observed(
-        *LIFE, "A.orders", "", 0, copied_to, mapped_to, copied_to, copied_to, {}, {}, (), 0, 0, 1, carried
+        *LIFE,
+        "A.orders",
+        "",
+        0,
+        copied_to,
+        mapped_to,
+        copied_to,
+        copied_to,
+        {},
+        {},
+        (),
+        0,
+        0,
+        1,
+        carried,
+        read_to,
     )
     log = PartitionOffsets(log_start, progress, progress)
     ledger, maps = Ledger(observed={LIFE: seen}), Maps({LIFE: known}, {})
-    return copied(ledger, maps, {AT: progress - 1}, LIFE, "A.orders", {AT: progress}, log)
+    return copied(ledger, maps, {AT: progress - 1}, LIFE, "A.orders", {AT: progress}, log, observed=True)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +83,34 @@ def test_what_is_not_exact_yet_is_not_lost(
 
 @pytest.mark.parametrize(
     ("mapped_to", "log_start", "lost_open"),
-    [(3_000, 0, False), (3_000, 3_000, False), (3_000, 3_001, True), (0, 300, True), (3_280, 3_280, False)],
+    [
+        (3_000, 0, False),
+        (3_000, 3_000, False),
+        (3_000, 3_001, True),
+        (0, 300, True),
+        (3_280, 3_280, False),
+        # Without a map nobody knows of which records the copies left before the first look.
+        (100, 100, True),
+    ],
 )
 def test_records_that_left_the_copy_before_the_map_tells_of_them_are_seen(
     mapped_to: int, log_start: int, lost_open: bool
 ) -> None:
     """Once the map tells of them, they are judged by it."""
-    known = packed((0, mapped_to)) if mapped_to else PackedMap.of({})
+    known = packed((0, mapped_to)) if mapped_to > 100 else PackedMap.of({})
     assert lost_open is facts(known, mapped_to, log_start=log_start).lost_open
+
+
+@pytest.mark.parametrize(
+    ("progress", "read_to", "unread"), [(3_280, 0, 0), (3_300, 0, 20), (3_300, 3_290, 10), (3_300, 3_300, 0)]
+)
+def test_what_no_cycle_has_read_of_a_copy_is_told(progress: int, read_to: int, unread: int) -> None:
+    """Markers behind the last record were read with it; of an older ledger only the last record is known."""
+    assert unread == facts(packed((0, 3_280)), 3_280, progress=progress, read_to=read_to).unread
+
+
+def test_of_a_copy_that_was_never_looked_at_all_is_unread() -> None:
+    """Not so if twinlog makes it."""
+    log, nothing = PartitionOffsets(5, 9, 9), Maps[PackedMap]({}, {})
+    rows = [copied(Ledger(), nothing, {}, LIFE, "A.orders", {}, log, observed=it) for it in (True, False)]
+    assert [4, 0] == [row.unread for row in rows]

@@ -207,9 +207,11 @@ def test_an_age_is_known_when_that_of_all_that_is_missing_is(flow, clusters, ord
 
 
 def test_an_age_over_its_budget_is_told_whatever_else_is_not_known(flow, clusters, orders):
-    """A partition that cannot be read must not silence the alarm about another."""
+    """A partition that cannot be read must not silence the alarm about another; a record may have an unread copy."""
     row = only_row(flow, clusters)
     assert 9.0 == oldest_seconds([row], 10_000, within=5, unseen=3)
+    unread = replace(row, unread=1)
+    assert [9.0, None] == [oldest_seconds([unread], 10_000, within=within) for within in (9, 8)]
 
 
 @pytest.mark.parametrize("broken", ["offsets", "describe_topics"])

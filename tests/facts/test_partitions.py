@@ -1,10 +1,11 @@
 """The numbers of a partition row."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.cluster.values import PartitionOffsets
-from twinlog.facts.partition import MapSummary, covered, lag, summarize, waiting_from
+from twinlog.facts.partition import MapSummary, PartitionFacts, covered, lag, summarize, waiting_from
 from twinlog.kafka_types import ReadRecord
 from twinlog.offsets.segments import Extent
 
@@ -54,3 +55,16 @@ def test_lag_counts_from_the_first_readable_record():
     """Markers and aborted records before it, or alone, are no lag; beyond the end it is negative."""
     first = ReadRecord(12, 0, None, None)
     assert [8, 0, -2] == [lag(20, 10, first), lag(20, 19, None), lag(20, 22, None)]
+
+
+@pytest.mark.parametrize(
+    ("lag", "unread", "least", "known"),
+    [(9, 0, 9, True), (9, 4, 5, False), (9, 9, 0, False), (9, 20, 0, False), (0, 20, 0, True)],
+)
+def test_what_may_have_a_copy_that_nobody_has_read_is_not_called_missing(
+    lag: int, unread: int, least: int, known: bool
+):
+    """As many as the copy has unread offsets; the others are missing at least, and the doubt is no 0."""
+    row = PartitionFacts("orders", "A.orders", 0, lag_records=lag, unread=unread)
+    assert (least, known) == (row.missing.least, not row.missing.doubt)
+    assert known == (row.missing_records == lag)

@@ -1,11 +1,13 @@
 """Recall a flow from its target alone: what the last cycle saw, and a few looks at each partition, no more."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.config.flow.settings import CopiedBy
 from twinlog.fact import Total, Unknown, total
 from twinlog.facts.recall import NOT_SEEN, Recalled, known_topics, recalled_topics, waiting_then
 from twinlog.formats.ledger.gate import KnownSource
@@ -145,7 +147,15 @@ class TestWaitingThen:
         assert [Unknown, Unknown] == [type(it) for it in (waits.lag, waits.undecided)]
 
 
-def test_of_a_topic_that_the_last_cycle_did_not_look_at_only_what_was_named_is_known(flow):
+@pytest.mark.parametrize(
+    ("noted", "early"),
+    [
+        ({}, NOT_SEEN),
+        ({"deleted_early": {}}, 0),
+        ({"deleted_early": {"orders": {"0": 4}, "pay": {"0": 4}}}, 4),
+    ],
+)
+def test_of_a_topic_that_the_last_cycle_did_not_look_at_only_what_was_named_is_known(flow, noted, early):
     """Its age, size and early deletions are not known, and what was named as missing counts; others stay known."""
     places = {name: SourceIncarnation(name, "id", 0) for name in ("orders", "pay")}
     observed = {
@@ -156,12 +166,16 @@ def test_of_a_topic_that_the_last_cycle_did_not_look_at_only_what_was_named_is_k
         incarnations={name: Incarnation(name, "id", 1, f"A.{name}") for name in places},
         known_source=KnownSource(9, 1, (), undecided_seen=True),
         observed=observed,
-        last_report=CycleReport("run", {"next_upstream": {"orders": {"0": 9}}}, 9),
+        last_report=CycleReport("run", {"next_upstream": {"orders": {"0": 9}}, **noted}, 9),
     )
+    flow = replace(flow, copied_by=CopiedBy.MIRRORING)
     recalled = Recalled(ledger, {it.topic_partition: 8 for it in places.values()}, Maps({}, {}), {}, {})
     looked, other = recalled_topics(flow, ("orders", "pay"), recalled)
     assert [Total(1), Total(1, NOT_SEEN.why)] == [looked.missing, other.missing]
-    assert (0.0, 0.0, 0) == (looked.age_seconds, looked.undecided_seconds, looked.partitions[0].deleted_early)
+    assert (0.0, 0.0, early) == (
+        *(looked.age_seconds, looked.undecided_seconds),
+        looked.partitions[0].deleted_early,
+    )
     assert [NOT_SEEN] * 4 == [
         *(other.age_seconds, other.undecided_seconds, other.bytes, other.partitions[0].deleted_early)
     ]

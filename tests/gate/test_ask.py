@@ -13,7 +13,7 @@ from twinlog.audit.coverage import UnprovedCount
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.cluster.admin.groups import GroupState, GroupType
 from twinlog.cluster.admin.open_transactions import OpenTransaction
-from twinlog.config.flow.settings import GroupSyncPolicy, GroupSyncSettings
+from twinlog.config.flow.settings import CopiedBy, GroupSyncPolicy, GroupSyncSettings
 from twinlog.config.flow.tiers import GateSettings, Tier
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import ClusterRefused, ClusterUnreachable, ConfigError, FormatError, TransientError
@@ -26,6 +26,7 @@ from twinlog.formats.ledger.topics import GapAcknowledged, GroupPosition, Rebuil
 from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.gate import ask as gate
 from twinlog.gate.ask import GateRequest
+from twinlog.gate.groups import read_target
 from twinlog.groups import checkpoints
 from twinlog.jsonable import to_json
 from twinlog.judge.check import Mode, Severity, Use, judge
@@ -1137,3 +1138,18 @@ def test_others_who_may_write_to_the_flows_state_are_warned_about(ask, flow, tar
 
     monkeypatch.setattr(target, "describe_acls", without_authorizer, raising=False)
     assert "n/a" == check().observed
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize(("by", "passed"), [("mirrormaker2", True), ("mirroring", False), ("other", False)])
+def test_where_groups_stand_nobody_knows_of_an_engine_without_checkpoints(
+    flow, clusters, source, target, by, passed
+):
+    """Without the source: no group is no 0 of groups."""
+    lose(source)
+    flow = replace(flow, copied_by=CopiedBy(by))
+    facts = gate.see_target(FlowSnapshot(flow, clusters)).facts
+    rows = read_target(flow, (), facts).rows
+    (suite,) = (it for it in asked(Use.SOURCE_DEAD, observed=True) if it.name == "groups")
+    covered = next(it for it in judge(suite, rows).results if it.name == "group-covered")
+    assert (passed, [] if passed else [None]) == (covered.passed, [it.short for it in covered.offences])

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from twinlog.cluster.admin.groups import GroupPartition, GroupState
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation, IncarnationReason, Rebuild, RebuildPhase
+from twinlog.formats.map.offset_map import MapKey, encode_map_key
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups import checkpoints
 from twinlog.groups.recall import of_this_incarnation, recall
@@ -103,3 +105,20 @@ class TestRecall:
         life = Incarnation("orders", source.topics["orders"].topic_id, 1, "A.orders")
         rows = self.recalled(flow, target, life)
         assert {"before": True, "at": False} == {name: it.misplaced for name, it in rows.items()}
+
+    def test_in_the_open_tail_of_another_engines_copy_no_place_is_exact(
+        self, flow, clusters, orders, copied, source, target
+    ):
+        """The map ends before what the group has read; without the source, too."""
+        copied(orders, 0, 3)
+        copied(orders, 3, 5)
+        source.commit("billing", orders, 5)
+        checkpoints.run(replace(flow, sync_group_offsets=True), clusters)
+        topic_id = source.topics["orders"].topic_id
+        life = Incarnation("orders", topic_id, 1, "A.orders")
+        seen = Observed("orders", topic_id, 0, "A.orders", "", 0, 5, 3, 5, 5, {}, {}, (), 0, 0, 1, {})
+        assert self.recalled(flow, target, life)["billing"].exact
+        key = encode_map_key(MapKey("orders", topic_id, 0, 3))
+        target.append(TopicPartition(flow.offset_map_topic, 0), key=key, value=None)
+        row = self.recalled(flow, target, life, seen)["billing"]
+        assert (False, False) == (row.exact, row.ahead)

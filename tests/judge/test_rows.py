@@ -13,8 +13,9 @@ from twinlog.facts.partition import MapSummary, PartitionFacts
 from twinlog.facts.recall import NOT_SEEN
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.observed import Observed
-from twinlog.judge.check import Use
+from twinlog.judge.check import NOT_APPLICABLE, Use, judge
 from twinlog.judge.rows import columns_of, found_in, map_wanted, topic_rows
+from twinlog.judge.table import asked
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
@@ -110,3 +111,16 @@ def test_what_left_the_copy_is_not_called_kept_before_it_is_judged(
     """Of records that the map does not tell of yet nobody knows it; what is known to be deleted early stays so."""
     cell = columns_of(replace(HELD, lost_open=lost, deleted_early=early))["deleted_early"]
     assert known == (None if isinstance(cell, Unknown) else cell)
+
+
+@pytest.mark.parametrize(("unmapped", "answer"), [(None, "n/a"), (Unknown("torn"), False), (0, True)])
+def test_without_a_map_nothing_is_said_to_be_copied_once(
+    unmapped: int | Unknown | None, answer: bool | str
+) -> None:
+    """The map was deleted, or was never made: there is nothing to judge; one that cannot be read is not known."""
+    row = columns_of(replace(HELD, unmapped_offsets=unmapped)) | {"mapped_wanted": 1, "lag_allowed": 0}
+    (suite,) = (it for it in asked(Use.PLANNED, observed=True) if it.name == "partitions")
+    found = {it.name: it for it in judge(suite, [row]).results}
+    twice = [found[name] for name in ("nothing-copied-twice", "downstream-counted-once")]
+    assert [answer] * 2 == [it.observed if it.observed == NOT_APPLICABLE else it.passed for it in twice]
+    assert not found["map-known"].passed

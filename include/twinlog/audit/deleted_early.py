@@ -118,7 +118,10 @@ def _missing_in(
         return
     life = topic.life(partition.partition)
     begins = bounds_of(ledger, life, None, copy.log_start, copy.stable_end).begins
-    begin = max(partition.source.log_start, int(packed.first[0]) if begins is None else begins)
+    if begins is None:  # of another engine's copies, also what had left before the first look
+        seen = ledger.observed.get(life)
+        begins = min(int(packed.first[0]), int(packed.first[0]) if seen is None else seen.begins)
+    begin = max(partition.source.log_start, begins)
     limit = int(packed.end[below[-1]])
     if begin < limit:
         remote = topic.at_target(partition.partition)

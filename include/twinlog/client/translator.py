@@ -19,6 +19,7 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped
 from twinlog.groups.maps import NOTHING, PartitionMaps, begun_empty, never_copied
 from twinlog.groups.place import Place, places
+from twinlog.groups.plan import in_open_tail
 from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.once import read_once
@@ -169,11 +170,16 @@ class FlowTranslator:
         # Only the source could say whether a reverse flow copies; the target's own records may count, too.
         unknown = self._may_be_both_ways(pair) and not self.source_reachable
         reason, message = _remark(pair, ask, place, back=back)
+        if still_open := place.exact and self._open(pair, ask, place, back=back):
+            reason, message = (
+                Reason.NOT_MAPPED,
+                "not exact yet: run a cycle once its copy was seen for five minutes",
+            )
         if unknown:
             reason, message = Reason.REVERSE_UNKNOWN, self._reverse_unknown(pair)
         return replace(
             base,
-            exact=place.exact and not unknown,
+            exact=place.exact and not unknown and not still_open,
             ahead=place.ahead,
             again=None if unknown else place.again,
             missing=place.skipped,
@@ -181,6 +187,15 @@ class FlowTranslator:
             reason=reason,
             message=message,
         )
+
+    def _open(self, pair: Pair, ask: Ask, place: Place, *, back: bool) -> bool:
+        """Say whether the map does not tell yet of all that a reader has read of a copy that another engine makes."""
+        life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
+        seen = self._ledger.observed.get(life) if self.flow.observed else None
+        packed = self._packed.seen(life)
+        if seen is None or not back or not isinstance(packed, PackedMap):
+            return not in_open_tail(place, ask.offset, seen, PartitionMaps(packed)).exact
+        return len(packed.first) > 0 and packed.end_of_copy() < min(ask.offset, seen.seen_to)
 
     def _by_syncs(self, pair: Pair, base: Answer) -> Answer:
         """Translate by MM2's rule, for offsets that MM2 copied and no audit compared: early, never late or exact."""

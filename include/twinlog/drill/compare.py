@@ -86,13 +86,15 @@ class Comparison:
             again = self._read_since(place, record.offset)
             many = "nobody knows how many" if again is None else f"{again:,}"
             message = f"{many} of the records behind it are read again" if again != 0 else ""
+        # A map of an observed copy holds last copies alone: what else comes again, the place tells.
+        sure = not self.flow.observed or (place.exact and place.expected_duplicates == 0)
         row = replace(
             _row(place, Found.RIGHT if verdict.right else Found.WRONG, message),
             read_offset=record.offset,
             read_upstream=verdict.upstream,
             again=again,
             skipped=verdict.skipped,
-            exact=verdict.right and again == 0,
+            exact=verdict.right and again == 0 and sure,
         )
         read_before = verdict.upstream is not None and verdict.upstream < place.upstream_offset
         if not verdict.right and place.ahead and read_before:

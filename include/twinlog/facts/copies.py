@@ -82,10 +82,13 @@ def copied(
     remote_topic: str,
     reported: Mapping[TopicPartition, int],
     log: PartitionOffsets | None,
+    *,
+    observed: bool = False,
 ) -> PartitionFacts:
-    """Make what the target alone tells of a partition: nothing of its source.  Pure."""
+    """Make what the target tells of a partition, `observed` or copied by twinlog: nothing of its source.  Pure."""
     at = life.topic_partition
-    last, seen = progress.get(at), ledger.observed.get(life)
+    last, seen, mapped = progress.get(at), ledger.observed.get(life), summarized(maps, life)
+    read_to = 0 if seen is None else max(seen.seen_to, seen.read_to)
     return PartitionFacts(
         topic=life.topic,
         remote_topic=remote_topic,
@@ -93,12 +96,17 @@ def copied(
         next_upstream=None if last is None else last + 1,
         target_log_start=log.log_start if log is not None else None,
         target_stable_end=log.stable_end if log is not None else None,
-        mapped=summarized(maps, life),
+        mapped=mapped,
         reported_next_upstream=reported.get(at),
         unmapped_offsets=unmapped(ledger, maps, life, reported.get(at), last, log),
         absent_records=seen.absent if seen is not None else 0,
         open_offsets=seen.open_offsets if seen is not None else 0,
-        lost_open=seen is not None and log is not None and seen.open_below(log.log_start),
+        lost_open=seen is not None
+        and log is not None
+        and seen.open_below(log.log_start, mapped.upstream_end),
+        unread=max(0, log.stable_end - max(read_to, log.log_start if seen is None else 0))
+        if observed and log is not None
+        else 0,
     )
 
 

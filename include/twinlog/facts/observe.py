@@ -92,7 +92,7 @@ def observe(snapshot: FlowSnapshot, *, configs: bool = True) -> FlowFacts:
         problems=discovery.problems,
         gaps=read_gaps(flow, clusters.target, ledger, now_ms, clusters.source),
         rpo_seconds=oldest_seconds(rows, now_ms, within=flow.strictest_rpo_seconds, unseen=unseen),
-        lag=total((row.lag for row in rows), doubt),
+        lag=total((row.uncopied for row in rows), doubt),
         undecided_records=total((row.undecided_records for row in rows), doubt),
         unseen=unseen,
         copies=offsets,
@@ -175,7 +175,9 @@ def _topic(it: DiscoveredTopic, read: _Read) -> TopicFacts:
         remote_topic=it.remote_topic,
         partition_count=it.partition_count,
         missing=total((row.missing for row in rows), doubt),
-        age_seconds=known(oldest, "a partition could not be looked at, or a record has no time"),
+        age_seconds=known(
+            oldest, "a partition, or a part of the copy, was not looked at, or a record has no time"
+        ),
         undecided_seconds=known(undecided, "nothing tells when a transaction began"),
         partitions=tuple(rows),
         unseen=unseen,
@@ -247,12 +249,14 @@ def oldest_seconds(
     """Return the age of the oldest record not on the target, undecided ones included; 0 if none is missing.
 
     None if unknown: a waiting record may have no timestamp, or one in the future, and `unseen` partitions could not be
-    looked at.  If an age is over `within`, it is returned even if others are unknown.
+    looked at.  If an age is over `within`, it is returned even if others are unknown; not so if the record may have a
+    copy that no cycle has read.
     """
     ages: list[float | None] = [None] * unseen
     for row in rows:
         if row.lag != 0:
-            ages.append(seconds_since(row.oldest_uncopied, now_ms))
+            age = seconds_since(row.oldest_uncopied, now_ms)
+            ages.append(None if row.unread and age is not None and age > within else age)
         if row.absent_records:
             ages.append(seconds_since(row.oldest_absent, now_ms))
         if row.undecided_records:
@@ -302,6 +306,7 @@ def _partition(topic: DiscoveredTopic, partition: DiscoveredPartition, read: _Re
             topic.remote_topic,
             read.reported,
             partition.target,
+            observed=state.flow.observed,
         ),
         source_log_start=source.log_start,
         source_end=source.end,

@@ -50,7 +50,7 @@ class PartitionFacts(OfPartition):
     `oldest_absent` is the source timestamp (ms) of the first of them.
     Of that engine's copies, the map does not tell of `open_offsets` yet: positions there are not exact, and nothing of
     the map is lost. If the copy has `lost_open` records of these, nobody has judged yet whether they were deleted
-    early.
+    early.  No cycle has read its last `unread` offsets: they may be copies of what lags.
 
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
@@ -83,6 +83,7 @@ class PartitionFacts(OfPartition):
     oldest_absent: int | None = None
     open_offsets: int = 0
     lost_open: bool = False
+    unread: int = 0
 
     @property
     def last_upstream(self) -> int | None:
@@ -95,9 +96,18 @@ class PartitionFacts(OfPartition):
         return self.lag_records if isinstance(self.lag_records, Unknown) else max(0, self.lag_records)
 
     @property
+    def uncopied(self) -> Total:
+        """Count of what lags what has no copy: at least so many, if no cycle has read all of the copy."""
+        lag = total((self.lag,))
+        if not self.unread or not lag.least:
+            return lag
+        doubt = f"{self.unread:,} offsets of the copy were not looked at yet: run a cycle"
+        return Total(max(0, lag.least - self.unread), doubt)
+
+    @property
     def missing(self) -> Total:
         """Count upstream offsets that are not on the target: absent ones, what lags, and what a transaction holds."""
-        return total((self.lag, self.undecided_records, self.absent_records))
+        return total((self.uncopied, self.undecided_records, self.absent_records))
 
     @property
     def missing_records(self) -> Count:

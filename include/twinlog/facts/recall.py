@@ -200,7 +200,9 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
     numbers = {*told, *(range(there) if life is not None else ())}
     copy_partitions = side if isinstance(side, Unknown) else there
     partitions = tuple(
-        _partition(TopicPartition(name, number), TopicPartition(copy, number), copy_partitions, now, past)
+        _partition(
+            flow, TopicPartition(name, number), TopicPartition(copy, number), copy_partitions, now, past
+        )
         for number in sorted(numbers)
     )
     unseen = not picture.unread and any(row.lag_records == NOT_SEEN for row in partitions)
@@ -229,23 +231,37 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
 
 
 def _partition(
-    at: TopicPartition, remote: TopicPartition, copies: Count, now: Recalled, past: _Past
+    flow: FlowSettings, at: TopicPartition, remote: TopicPartition, copies: Count, now: Recalled, past: _Past
 ) -> PartitionFacts:
     picture, source_life = past.pictures.get(at.topic), known_life(now.ledger, at.topic, at.partition)
     unread = picture is not None and picture.unread > 0
     waits = waiting_then(at, past.said, now.progress.get(at), unread=unread)
     log = now.offsets.get(remote)
     return replace(
-        copied(now.ledger, now.maps, now.progress, source_life, remote.topic, past.reported, log),
+        copied(
+            now.ledger,
+            now.maps,
+            now.progress,
+            source_life,
+            remote.topic,
+            past.reported,
+            log,
+            observed=flow.observed,
+        ),
         source_end=waits.end,
         lag_records=waits.lag,
         target_partitions=copies,
         undecided_records=waits.undecided,
-        # No audit looks for it in a copy that another engine makes: cycles do.
-        deleted_early=NOT_SEEN
-        if source_life in now.ledger.observed and waits.lag == NOT_SEEN
+        deleted_early=_early_then(at, past.said, waits.lag)
+        if flow.observed
         else past.early.get(source_life, 0),
     )
+
+
+def _early_then(at: TopicPartition, said: Mapping[str, Any] | None, lag: Count) -> Count:
+    """Count what was deleted early of a copy that another engine makes: no audit looks for it, cycles do.  Pure."""
+    early = (said or {}).get("deleted_early")
+    return NOT_SEEN if early is None or lag == NOT_SEEN else early.get(at.topic, {}).get(str(at.partition), 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class TopicFacts:
     @property
     def lag(self) -> Total:
         """Count the records that can be copied, and are not."""
-        return total((partition.lag for partition in self.partitions), self.missing.doubt)
+        return total((partition.uncopied for partition in self.partitions), self.missing.doubt)
 
 
 _KEPT: Mapping[str, Callable[[TopicSide], Count]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from twinlog.audit.coverage import PartitionCoverage, UnprovedCount, by_topic, total
 from twinlog.facts.gaps import GapReport
-from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, covering
+from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, covering, not_enough
 from twinlog.judge.at_risk import TopicAtRisk
 from twinlog.judge.check import NOT_APPLICABLE, CheckResult, Mode, Seen, Severity
 from twinlog.judge.table import CHECKS
@@ -202,6 +202,11 @@ def weigh(
         found = covering(given, result.name, offences_of(result), now_ms)
         return tuple(waived_by(it, now_ms) for it in found)
 
+    def message(result: CheckResult) -> str:
+        given_by = () if result.passed or waived(result) else given
+        less = not_enough(given_by, result.name, offences_of(result), now_ms)
+        return f"{less}. {result.message}" if less else result.message
+
     return tuple(
         GateCheck(
             name=result.name,
@@ -209,7 +214,7 @@ def weigh(
             passed=result.passed,
             observed=result.observed,
             expected=result.expected,
-            message=result.message,
+            message=message(result),
             age_seconds=ages.get(CHECKS[result.name].seen),
             subjects=result.subjects,
             waived=() if result.passed else waived(result),

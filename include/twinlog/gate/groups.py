@@ -38,6 +38,11 @@ REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
 """Verdicts on groups beyond their translation: they keep that position, or the next cycle moves them back."""
 
 
+UNTOLD = Unknown(
+    "the engine that copies leaves no checkpoints: nobody knows where groups stand on the source"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
     """Rows to judge, expected duplicates, and the time of the oldest checkpoint (epoch ms; None if there is none).
@@ -142,8 +147,9 @@ def read_target(flow: FlowSettings, every: Iterable[Decided], facts: FlowFacts) 
     How many records it would read again depends on what it has read on the source since, which cannot be asked.
     """
     judged = [decided for decided in every if not decided.gone]
+    untold = [] if judged or not flow.untold_groups else [missing_row(GroupPartition("-", "-", -1), UNTOLD)]
     return GroupFacts(
-        tuple(recalled_row(flow, decided, facts.copies.get(decided.row.remote)) for decided in judged),
+        (*(recalled_row(flow, it, facts.copies.get(it.row.remote)) for it in judged), *untold),
         tuple(GroupAtRisk(group, None) for group in sorted({decided.key.group for decided in judged})),
         min(
             (decided.standing.last.at_ms for decided in judged if decided.standing.last is not None),
@@ -164,14 +170,14 @@ def recalled(
     return recall(flow, target, ledger, maps, still_copied(flow, ledger, progress))
 
 
-def missing_row(place: GroupPartition) -> Row:
+def missing_row(place: GroupPartition, wrongly_not: int | Unknown = 1) -> Row:
     """Make the row of a group that lacks a place it should have: nothing else of it can be judged.  Pure."""
     return {
         **dict.fromkeys(column for check in GROUPS for column in check.columns),
         "group": place.group,
         "topic": place.topic,
         "partition": place.partition,
-        "wrongly_not": 1,
+        "wrongly_not": wrongly_not,
     }
 
 

@@ -13,6 +13,7 @@ from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.grouped import grouped
+from twinlog.groups.maps import PartitionMaps
 from twinlog.groups.place import Place, places
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.groups.verdict import (
@@ -185,21 +186,27 @@ def _placed(route: Route, standings: Sequence[GroupStanding]) -> Iterable[GroupS
     return (at_place(it, place, route.source) for it, place in zip(standings, found, strict=True))
 
 
-def at_place(standing: GroupStanding, place: Place, source: PartitionOffsets) -> GroupStanding:
+def at_place(standing: GroupStanding, place: Place, source: PartitionOffsets | None = None) -> GroupStanding:
     """Put a group at its place; a share group's is never exact: what it acknowledged behind its start comes again.
 
     Nor is the place of a group that has read what another engine has copied and the map does not tell of yet.
     """
-    if isinstance(standing.committed, ShareStart):
+    if isinstance(standing.committed, ShareStart) and source is not None:
         place = replace(place, exact=False, again=place.again + standing.committed.acknowledged(source.end))
-    seen, packed, offset = standing.observed, standing.route.maps.onward, standing.committed.offset
-    if seen is not None:
-        mapped_to = (
-            packed.end_upstream if isinstance(packed, PackedMap) and len(packed.first) else seen.mapped_to
-        )
-        if mapped_to < min(offset, seen.copied_to):
-            place = replace(place, exact=False, ahead=place.ahead and offset > seen.copied_to)
-    return replace(standing, place=place)
+    return replace(
+        standing, place=in_open_tail(place, standing.committed.offset, standing.observed, standing.route.maps)
+    )
+
+
+def in_open_tail(place: Place, offset: int, seen: Observed | None, maps: PartitionMaps) -> Place:
+    """Say of a place that it is not exact, if the map does not tell of all that a reader has read there."""
+    if seen is None:
+        return place
+    packed = maps.onward
+    mapped_to = packed.end_upstream if isinstance(packed, PackedMap) and len(packed.first) else seen.mapped_to
+    if mapped_to >= min(offset, seen.copied_to):
+        return place
+    return replace(place, exact=False, ahead=place.ahead and offset > seen.copied_to)
 
 
 def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding, sync: SyncSwitch) -> Decided:
@@ -235,11 +242,12 @@ def _standing(flow: FlowSettings, seen: GroupView, group: str, partition: TopicP
         last=_last(seen, key, partition.topic),
         policy=flow.group_sync.of(group),
         kept=key in seen.owed,
-        observed=_observed(seen.ledger, partition),
+        observed=observed_of(seen.ledger, partition),
     )
 
 
-def _observed(ledger: Ledger, at: TopicPartition) -> Observed | None:
+def observed_of(ledger: Ledger, at: TopicPartition) -> Observed | None:
+    """Return what is known of a copy that another engine makes."""
     life = ledger.incarnations.get(at.topic)
     return (
         None

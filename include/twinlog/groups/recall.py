@@ -14,7 +14,7 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.maps import NO_MAPS, PartitionMaps, never_copied
 from twinlog.groups.place import Place, place
-from twinlog.groups.plan import Decided
+from twinlog.groups.plan import Decided, at_place, observed_of
 from twinlog.groups.report import SyncReason
 from twinlog.groups.verdict import GroupStanding, PositionVerdict, SyncSwitch, judge, leave, row_of, wrong
 from twinlog.groups.view import Offsets, Route, listed_there
@@ -120,7 +120,9 @@ def _decided(seen: Recalled, key: GroupPartition, topic: str, maps: PartitionMap
         last=noted,
         policy=GroupSyncPolicy.FORCE if seen.flow.observed else GroupSyncPolicy.NEVER_REWIND,
         kept=awaited is not None,
+        observed=observed_of(seen.ledger, TopicPartition(topic, key.partition)),
     )
+    standing = at_place(standing, found)
     verdict = _against(seen, standing) or judge(standing, SyncSwitch(on=True))
     row = row_of(standing, verdict, noted.at_ms if noted is not None else 0)
     return Decided(standing, verdict, replace(row, expected_duplicates=None))

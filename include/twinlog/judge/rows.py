@@ -15,7 +15,7 @@ from twinlog.fact import NOT_ASKED, Count, Total, Unknown, known
 from twinlog.fact import total as sum_of
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import open_gaps
-from twinlog.facts.partition import PartitionFacts
+from twinlog.facts.partition import MapSummary, PartitionFacts
 from twinlog.facts.topic import FOREVER, TopicFacts, topic_columns
 from twinlog.formats.ledger.observed import CHANGED, FOREIGN, KINDS, MISSING, Observed
 from twinlog.formats.ledger.records import FlowPhase
@@ -32,9 +32,7 @@ may be many.
 """
 
 UNREAD_COPY = Unknown("the copy's end cannot be read")
-LOST_OPEN = Unknown(
-    "records left the copy within five minutes: a cycle judges them once the map tells of them"
-)
+LOST_OPEN = Unknown("records have left the copy: a cycle judges them once the map tells of them")
 
 Names = Collection[str] | Unknown | None
 
@@ -310,6 +308,12 @@ def columns_of(row: PartitionFacts) -> Row:
         columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
     if row.copy_unseen:
         columns["target_stable_end"] = UNREAD_COPY
+    if (
+        row.mapped == MapSummary() and row.unmapped_offsets != 0
+    ):  # no map, or none that can be read: nothing to judge
+        mapped |= dict.fromkeys(
+            ("mapped_upstream_offsets", "mapped_downstream_offsets"), row.unmapped_offsets
+        )
     if row.lost_open and not row.deleted_early:
         columns["deleted_early"] = LOST_OPEN
     return columns | mapped

@@ -187,6 +187,11 @@ def summary(report: FlowReport, facts: FlowFacts, stopped: Mapping[TopicPartitio
         "undecided": _by_topic((row, row.undecided_records or None) for row in rows),
         "ends": _by_topic((row, row.source_end) for row in rows if row.missing_records != 0),
         **({"stopped": as_reported(stopped)} if stopped else {}),
+        **(
+            {"deleted_early": _by_topic((row, row.deleted_early or None) for row in rows)}
+            if facts.ledger.observed
+            else {}
+        ),
     }
 
 

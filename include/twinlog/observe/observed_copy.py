@@ -85,6 +85,8 @@ class ObservedCopy:
     @property
     def told(self) -> str:
         """Say what groups would read again and skip, by the engine and by the map; an unknown position is no 0."""
+        if not self.groups:
+            return "no position of a group is known"
         known = [group for group in self.groups if group.again is not None]
         unknown = (
             f"of {len(self.groups) - len(known):,} of {len(self.groups):,} positions it is not known yet"

@@ -38,8 +38,11 @@ def went_on(new: Observed, upstream: int, downstream: int) -> Observed:
     )
 
 
-def remembered(before: Observed, matched: Matched, at_ms: int) -> Observed:
-    """Add what was matched at `at_ms` (epoch ms)."""
+def remembered(before: Observed, matched: Matched, at_ms: int, log_start: int, end: int) -> Observed:
+    """Add what was matched at `at_ms` (epoch ms), of a copy with those ends.
+
+    Of what left the copy behind its last record that was read, nobody knows what it was: it was not looked at.
+    """
     counts = Counter(before.counts)
     counts.update({kind.value: count for kind, count in matched.counts.items() if count})
     new = tuple(_finding(finding, at_ms) for finding in matched.findings)
@@ -57,6 +60,7 @@ def remembered(before: Observed, matched: Matched, at_ms: int) -> Observed:
         not_comparable=before.not_comparable + matched.not_comparable,
         at_ms=at_ms,
         carried=to_json(carried),
+        read_to=end if log_start <= carried.target_to else carried.target_to,
     )
 
 

@@ -41,12 +41,13 @@ MOST_HINTS = 1_000
 class _Partition:
     """A partition to look at: what is known of it, what the ledger had of it, and what is there now.
 
-    If it is looked at `anew`, the map that is stored is of an earlier copy.
+    If it is looked at `anew`, the map that is stored is of an earlier copy.  The copy begins at `log_start`.
     """
 
     known: Observed
     before: Observed | None
     anew: bool
+    log_start: int
     spec: ObserveSpec
 
     @property
@@ -161,7 +162,7 @@ def _wanted(
             seen = ObserveSpec(
                 *life, topic.remote_topic, carried, end, there, now_ms, said, shrinks, same, horizon_ms
             )
-            yield _Partition(known, before, anew, seen)
+            yield _Partition(known, before, anew, partition.target.log_start, seen)
 
 
 def _size(spec: ObserveSpec) -> int:
@@ -184,7 +185,8 @@ def _remember(
         matched = looks[partition.life].matched
         if matched is None or now.get(partition.life) != partition.before:
             continue
-        kept.append(remembered(partition.known, matched, at_ms))
+        ends = partition.log_start, partition.spec.target_end
+        kept.append(remembered(partition.known, matched, at_ms, *ends))
         number = map_partition(*partition.life.topic_partition, places)
         mapped += _map_records(
             partition, matched, stored.get(partition.life, ()) if partition.anew else (), number

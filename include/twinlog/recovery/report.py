@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlog import clock
 from twinlog.errors import ExitCode
-from twinlog.fact import Total, Unknown, if_known, total
+from twinlog.fact import Total, Unknown, if_known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.accepted import Amount
@@ -273,7 +273,7 @@ def _parts(topic: TopicFacts, *, live: bool) -> Iterator[PartitionAtRisk]:
             number,
             if_known(row.source_end),
             row.target_stable_end,
-            total((missing,)).least,
+            row.missing.least,
             at_risk_records=None if unseen or not live else if_known(missing),
             unseen=unseen,
         )

@@ -17,6 +17,7 @@ from twinlog.formats.ledger.accepted import (
     amounts,
     covering,
     every_form,
+    not_enough,
     uncovered,
 )
 from twinlog.formats.ledger.topics import GapAcknowledged
@@ -112,3 +113,26 @@ def test_what_an_older_release_wrote_counts_as_it_did():
     )
     assert [b'["waiver","no-gaps","orders"]'] == [it.key() for it in every_form(waiver)[1:]]
     assert [b'["gap-acknowledged","orders","life",3,5]'] == [it.key() for it in every_form(gap)[1:]]
+
+
+@pytest.mark.parametrize(
+    ("given", "now", "why"),
+    [
+        ({"up_to": 0, "not_known": 1}, 0, ""),
+        (
+            {"up_to": 0, "not_known": 1},
+            5,
+            "jo accepted group-not-ahead of billing, not known of 1; now it is 5",
+        ),
+        ({"up_to": 4}, 5, "jo accepted group-not-ahead of billing up to 4; now it is 5"),
+        ({"up_to": 5, "not_known": 1}, 5, ""),
+        ({"up_to": 5}, None, "jo accepted group-not-ahead of billing up to 5; now it is 0, not known of 1"),
+    ],
+)
+def test_who_accepted_that_a_number_is_not_known_has_accepted_no_number(given, now, why):
+    """Nor is a number a yes to what is not known; either is said, with what was accepted."""
+    rows = [Offence("billing", 0, now)] if now != 0 else []
+    yes = replace(YES, **({"up_to": 0} | given))
+    told = not_enough([yes], YES.check, rows, NOW)
+    assert why == told.replace(" up to 0", "")
+    assert (not why and bool(rows)) == covers(yes, *rows)

@@ -139,19 +139,23 @@ def _grids(result: GateResult, *, everything: bool) -> Iterator[Grid]:
     )
     yield accepted_grid(result.flow, result.waivers)
     if result.observed is not None:
-        yield from _observed(result.flow, result.observed)
+        yield from _observed(result.flow, result.observed, everything=everything)
 
 
-def _observed(flow: str, seen: ObservedCopy) -> Iterator[Grid]:
+def _observed(flow: str, seen: ObservedCopy, *, everything: bool) -> Iterator[Grid]:
     from twinlog.judge.observed import WHAT_TO_DO
 
     kinds = " | ".join(WHAT_TO_DO)
-    columns = f"topic | equal copies: equal | {kinds} | passed over so far: passed_over | not exact yet: open_records"
+    columns = (
+        f"topic | equal when read: equal | {kinds} | passed over: passed_over | not exact yet: open_records"
+    )
     yield Grid.of(
         f"{flow}: copied by {seen.copied_by}, and observed",
         columns,
-        [topic for topic in seen.topics if not topic.equal_alone],
-        "all copies that were seen are equal" if seen.topics else "nothing was observed yet",
+        [topic for topic in seen.topics if everything or not topic.equal_alone],
+        "all copies that were seen are equal: --all shows them"
+        if seen.topics
+        else "nothing was observed yet",
         **{kind: partial(_count, kind) for kind in WHAT_TO_DO},
     )
     columns = (

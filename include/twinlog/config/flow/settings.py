@@ -323,6 +323,11 @@ class FlowSettings:
         return self.copied_by is not CopiedBy.TWINLOG
 
     @property
+    def untold_groups(self) -> bool:
+        """Say whether the engine that copies leaves no checkpoints: only the source knows where groups stand."""
+        return self.copied_by in {CopiedBy.MIRRORING, CopiedBy.OTHER}
+
+    @property
     def whose_copy(self) -> str:
         """Return what to add to a line for people about a flow that another engine copies; "" if twinlog does."""
         return f" ({self.copied_by} copies, twinlog only observes)" if self.observed else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog.formats.ledger.entry import LedgerEntry
 from twinlog.formats.ledger.topics import GapAcknowledged
@@ -122,7 +122,7 @@ class Accepted(LedgerEntry):
 
     def covers(self, offences: Iterable[Offence], now_ms: int) -> frozenset[Offence]:
         """Return the rows of its check that it covers; none if they are short by more than was accepted."""
-        mine = [offence for offence in offences if self._is_about(offence)]
+        mine = [offence for offence in offences if self.is_about(offence)]
         unknown = sum(offence.short is None for offence in mine)
         if self.not_known is not None and unknown > self.not_known:
             return frozenset()
@@ -130,7 +130,8 @@ class Accepted(LedgerEntry):
         short = sum(max(0, offence.short - older) for offence in mine if offence.short is not None)
         return frozenset(mine if self.up_to is None or short <= self.up_to else ())
 
-    def _is_about(self, it: Offence) -> bool:
+    def is_about(self, it: Offence) -> bool:
+        """Say whether it covers a row, if that is not short by too much."""
         if self.subject not in {"", it.subject}:
             return False
         if not self.partitions:
@@ -223,6 +224,21 @@ def uncovered(
     """Return the rows in which a check fails, and which nobody has accepted.  Pure."""
     covered = frozenset[Offence]().union(*_covers(accepted, check, offences, now_ms).values())
     return tuple(offence for offence in offences if offence not in covered)
+
+
+def not_enough(accepted: Iterable[Accepted], check: str, offences: Sequence[Offence], now_ms: int) -> str:
+    """Say why what was accepted of a failed check does not cover it; "" if nothing was.  Pure.
+
+    Who accepted that a number is not known has accepted no number: once it is known, it is asked about anew.
+    """
+    for it in counting(accepted, check, now_ms):
+        (now, *_) = amounts(check, [replace(row, subject="") for row in offences if it.is_about(row)]) or (
+            None,
+        )
+        if now is not None and not it.covers(offences, now_ms):
+            unknown = f", not known of {now.unknown:,}" if now.unknown else ""
+            return f"{it.by} accepted {it.told}; now it is {now.short:,}{unknown}"
+    return ""
 
 
 def counting(accepted: Iterable[Accepted], check: str, now_ms: int) -> tuple[Accepted, ...]:

@@ -45,7 +45,7 @@ class Observed(OfIncarnation, LedgerEntry):
     at, `copied_to` the end of what is copied, `mapped_to` up to where positions are exact, `seen_to` the end of the
     copy that was read (downstream).  `equal` counts copies that are as their source record.  `counts` are records by
     kind of finding, `since_ms` when a kind was found first; `findings` are the first ones.  `indistinct` records cannot
-    be told apart, the counterparts of `not_comparable` ones are gone.
+    be told apart, the counterparts of `not_comparable` ones are gone.  The copy ended at `read_to` at the last look.
     """
 
     KIND = "observed"
@@ -67,6 +67,7 @@ class Observed(OfIncarnation, LedgerEntry):
     not_comparable: int
     at_ms: int
     carried: Mapping[str, Any]
+    read_to: int = 0
 
     def doubled_again(self, committed: int, offset: int) -> int:
         """Count the doubled records that a reader has read, and meets again if it goes on at `offset` of the copy.
@@ -115,9 +116,14 @@ class Observed(OfIncarnation, LedgerEntry):
         """Count the copied upstream offsets that the map does not tell of yet: the engine may still copy them again."""
         return max(0, self.copied_to - self.mapped_to)
 
-    def open_below(self, log_start: int) -> bool:
-        """Say whether a copy that begins at `log_start` has lost records of which the map does not tell yet."""
-        return any(it["downstream"] < log_start for it in self.carried.get("open", ()))
+    def open_below(self, log_start: int, mapped: int | None) -> bool:
+        """Say whether a copy that begins at `log_start` has lost records of which the map does not tell yet.
+
+        Without a map (`mapped` is None) nobody knows of which records it has lost the copies before the first look.
+        """
+        return any(
+            it["downstream"] < log_start or mapped is None for it in self.carried.get("open", ()) if log_start
+        )
 
     @property
     def absent(self) -> int:

@@ -11,7 +11,7 @@ from twinlog.cluster.api import Cluster, ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, uncovered
 from twinlog.formats.ledger.recovery import StepState
-from twinlog.gate import groups
+from twinlog.gate import groups as groups_of
 from twinlog.gate.accepting import command
 from twinlog.gate.ask import see_target
 from twinlog.groups.plan import Decided, changes_of
@@ -86,6 +86,8 @@ def place_from_checkpoints(world: World) -> Outcome:
     text = (
         f"{len(groups):,} groups, {len(placings):,} positions, {written:,} of them written{about}{unplaced}"
         f"{without_place(placings)}"
+        if placings or not flow.untold_groups
+        else groups_of.UNTOLD.why
     )
     return learned(done("; ".join(filter(None, [text, skips(found.groups)]))), found)
 
@@ -110,7 +112,7 @@ def commit(target: Cluster, changes: Mapping[str, Mapping[TopicPartition, Offset
 
 def read_placings(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> tuple[Decided, ...]:
     """Decide for every position that the target knows of.  Raises errors of the target."""
-    return groups.recalled(flow, target, ledger, read_progress(flow, target), read_packed(flow, target))
+    return groups_of.recalled(flow, target, ledger, read_progress(flow, target), read_packed(flow, target))
 
 
 def shown(placings: Sequence[Decided]) -> tuple[PlacedGroup, ...]:
@@ -151,6 +153,8 @@ def _look_groups(world: World) -> Outcome:
         f"{len({placing.key.group for placing in placings}):,} groups, {len(placings):,} positions,"
         f" {sum(placing.writes for placing in placings):,} to be written"
     )
+    if world.flow.untold_groups and not placings:
+        text = groups_of.UNTOLD.why
     text = "; ".join(filter(None, [text, blocked])) + without_place(placings)
     text = "; ".join(filter(None, [text, skips(shown(placings))]))
     return learned(planned(text), replace(found, groups=shown(placings)))
