@@ -79,6 +79,30 @@ def require_home(world: BothWays, records: int = 9, unread: int = 1) -> None:
     assert list(range(records + 2)) == world.values(world.a) == world.values(world.b)
 
 
+class TestReadAtHome:
+    """What came home was read on A before A was lost: the next way home knows that, by A's own position."""
+
+    def test_is_not_skipped_by_the_next_way_home(self, world: BothWays):
+        """B knows of an older position alone; A's clients had read on through what came home."""
+        assert State.FOLLOWING is world.home().state
+        world.a.commit("billing", ORDERS, 9)
+        again = lose(world.a)
+        assert State.PROMOTED is world.fail_over(Mode.SOURCE_DEAD, reverse=False).state
+        again()
+        assert 8 == world.position(world.b)
+        report = world.home()
+        assert State.FOLLOWING is report.state, told(report)
+        assert [(9, 0, 0)] == [(it.downstream_offset, it.again, it.skipped) for it in report.groups]
+
+    def test_what_comes_home_now_is_skipped_by_a_group_that_was_moved_there(self, world: BothWays):
+        """Somebody resets the group on A behind records that B's clients have written and not read."""
+        world.home(Answer.NO)
+        world.a.commit("billing", ORDERS, 9)
+        report = world.home()
+        assert State.REFUSED is report.state
+        assert "group-not-ahead: billing" in said(report, "fence-producers")
+
+
 class TestNothingWrittenThere:
     def test_everybody_goes_home_and_over_again_exactly(
         self, flow: FlowSettings, tmp_path: Path, monkeypatch, keeps_names: bool

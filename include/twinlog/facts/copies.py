@@ -14,7 +14,6 @@ from twinlog.fact import Count, Unknown
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.partition import MapSummary, PartitionFacts, summarize_segments
 from twinlog.facts.topic import TopicSide
-from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger
@@ -57,21 +56,6 @@ def coverage_of(facts: FlowFacts) -> tuple[PartitionCoverage, ...]:
         if at.topic in topics
     }
     return coverage(facts.ledger, facts.maps, facts.copy_ids, starts)
-
-
-def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
-    """Read the next upstream offsets in the last cycle report, if they belong to the incarnations copied now."""
-    report = ledger.last_report
-    if report is None:
-        return {}
-    rewound = {gap.topic_partition for gap in ledger.gaps if gap.cause is GapCause.TRUNCATION}
-    return {
-        it: offset
-        for topic, offsets in report.summary.get("next_upstream", {}).items()
-        if (life := ledger.incarnations.get(topic)) is None or life.since_ms <= report.at_ms
-        for partition, offset in offsets.items()
-        if (it := TopicPartition(topic, int(partition))) not in rewound
-    }
 
 
 def copied(

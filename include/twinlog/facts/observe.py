@@ -15,7 +15,7 @@ from twinlog.clock import seconds_since
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import NOT_ASKED, Total, Unknown, greatest, known, total
-from twinlog.facts.copies import copied, read_disks, reported_progress, with_configs
+from twinlog.facts.copies import copied, read_disks, with_configs
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import read_gaps
 from twinlog.facts.heartbeats import newest_copied, own_heartbeats
@@ -23,6 +23,7 @@ from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag, waiting_
 from twinlog.facts.topic import Side, TopicFacts, TopicSide, drift_of, topic_columns
 from twinlog.facts.undecided import Holders, undecided_partitions, who_holds
 from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.state.progress import reported_progress
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, without
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
 from twinlog.topics.starts import first_records

@@ -14,7 +14,7 @@ from twinlog.clock import seconds_since
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import Count, Total, Unknown, known, total
-from twinlog.facts.copies import copied, reported_progress, with_configs
+from twinlog.facts.copies import copied, with_configs
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import copy_of, read_gaps
 from twinlog.facts.heartbeats import copied_heartbeats
@@ -29,7 +29,7 @@ from twinlog.grouped import grouped
 from twinlog.groups.recall import known_life
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger, require_own
-from twinlog.state.progress import Maps
+from twinlog.state.progress import Maps, reported_progress
 from twinlog.topics.discovery import Problem, ProblemCode
 from twinlog.topics.incarnations import no_longer_copied, problems_of_copies
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions

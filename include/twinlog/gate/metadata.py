@@ -15,6 +15,7 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.fact import Unknown
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.judge.check import Row
 from twinlog.metadata import sync
 from twinlog.metadata.apply_plan import with_profile
@@ -38,9 +39,11 @@ COLUMNS = {
 def read(flow: FlowSettings, ledger: Ledger, both: Callable[[FlowSettings], Sides]) -> Row:
     """Plan the metadata sync by this ledger and `both` sides, and count its changes; if it fails, nothing is known.
 
-    A failover that goes on may have given producers their rights already: those are not pending.  Raises
-    ClusterUnreachable.
+    A failover that goes on may have given producers their rights already: those are not pending.  Once it is promoted,
+    the profile `promoted` holds.  Raises ClusterUnreachable.
     """
+    if ledger.phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}:
+        flow = with_profile(flow, Profile.PROMOTED)
     try:
         plan = sync.plan_by(flow, ledger, both)
         if not flow.recovery_run:

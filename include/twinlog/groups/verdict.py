@@ -69,10 +69,11 @@ class GroupStanding:
     def skips(self, offset: int) -> int:
         """Count the unread records that the group would never read if it went on at `offset`, behind its place.
 
-        Those that another engine has copied again behind that offset are met there.  Raises UnreadableMap.
+        Those that another engine has copied again behind that offset are met there, and those that lay on the target
+        while the group worked there were read there.  Raises UnreadableMap.
         """
-        place, packed = self.place.offset, self.route.maps.onward
-        if place is None or place >= offset:
+        packed = self.route.maps.onward
+        if self.place.offset is None or (place := max(self.place.offset, self.route.served_to)) >= offset:
             return 0
         if self.observed is None or not isinstance(packed, PackedMap):
             return self.route.maps.records_between(place, offset)

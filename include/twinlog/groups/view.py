@@ -11,6 +11,7 @@ from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TwinlogError
+from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped
 from twinlog.groups.maps import NO_MAPS, NOTHING, PartitionMaps, begun_empty, never_copied
@@ -20,7 +21,7 @@ from twinlog.lifecycle.reader_positions import owed
 from twinlog.policy.replication import ReplicationPolicy
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps
+from twinlog.state.progress import Maps, reported_progress
 from twinlog.topics.discovery import Discovery, ProblemCode
 from twinlog.topics.reverse_flows import maps_home, read_reverse_state
 from twinlog.topics.snapshot import FlowSnapshot
@@ -39,6 +40,8 @@ class Route:
     - `source` is None if its offsets cannot be read, `target` if there is no such partition.
     - `trouble` says why positions cannot be translated.
     - `remote_id` is the topic's incarnation on the target, "" if unknown.
+    - `served_to`: while clients of the target work on the source, after a failover, groups had read the target's
+      records before this offset there, up to where they stand. It is 0 at any other time.
     """
 
     remote: TopicPartition
@@ -47,6 +50,7 @@ class Route:
     maps: PartitionMaps = NO_MAPS
     trouble: str = ""
     remote_id: str = ""
+    served_to: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +273,7 @@ def _missing(
 
 def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
-    reverse_maps = _reverse_maps(flow, clusters, discovery, came_home=snapshot.ledger.came_home)
+    reverse_maps, served = _reverse_maps(flow, clusters, discovery, came_home=snapshot.ledger.came_home)
     gaps = never_copied(snapshot.ledger)
     problems = {problem.topic: problem.message for problem in discovery.problems if problem.blocking}
     for topic in discovery.topics:
@@ -285,7 +289,13 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
                 trouble = problems.get(topic.topic, "is blocked") if topic.blocked else ""
                 remote_id = topic.remote.topic_id if topic.remote is not None else ""
                 remote = topic.at_target(partition.partition)
-                yield it, Route(remote, partition.source, partition.target, maps, trouble, remote_id)
+                yield (
+                    it,
+                    Route(
+                        *(remote, partition.source, partition.target, maps, trouble, remote_id),
+                        served_to=served.get(remote, 0),
+                    ),
+                )
     yield from _unread(flow, discovery, wanted)
     yield from _routes_back(flow, clusters, wanted)
 
@@ -308,10 +318,11 @@ def _unread(
 
 def _reverse_maps(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery, *, came_home: bool
-) -> Mapping[TopicPartition, PackedMap | UnreadableMap]:
+) -> tuple[Mapping[TopicPartition, PackedMap | UnreadableMap], Mapping[TopicPartition, int]]:
     """Return maps of the reverse flow, for topics that are copied both ways; empty if there is no such flow.
 
-    `came_home`: records of copies with other names have come home.
+    If that flow was failed over, return too how far it had copied each partition of the target by its last report:
+    clients worked there until then.  `came_home`: records of copies with other names have come home.
     """
     every = came_home or flow.homes is not None
     same = [
@@ -323,8 +334,9 @@ def _reverse_maps(
         read_reverse_state(flow, clusters, {topic.topic: topic.topic_id for topic in same}) if same else None
     )
     if way is None:
-        return {}
-    return {
+        return {}, {}
+    left = way.ledger.phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
+    maps = {
         topic.at_source(partition.partition): way.maps.seen(
             SourceIncarnation(
                 topic.remote_topic, topic.remote.topic_id if topic.remote else "", partition.partition
@@ -335,6 +347,7 @@ def _reverse_maps(
         if way.concerns(topic.topic, topic.remote_topic, topic.remote.topic_id if topic.remote else "")
         for partition in topic.partitions
     }
+    return maps, reported_progress(way.ledger) if left else {}
 
 
 def original_on_target(policy: ReplicationPolicy, target_alias: str, topic: str) -> str | None:

@@ -189,6 +189,6 @@ def _next(
         return f"{again} goes on{back}"
     if run is not None and run.home:
         return f"start consumers, then producers, on {flow.target.alias}; {once_back(flow, run.home)}"
-    denied = mode is Mode.PLANNED
-    stays = f"; {flow.source.alias} goes on denying WRITE where it was denied" if denied else ""
+    denied = len(run.denied) if run is not None else 0
+    stays = f"; {flow.source.alias} goes on denying WRITE on {denied:,} topics" if denied else ""
     return f"start consumers, then producers, on {flow.target.alias}{stays}"

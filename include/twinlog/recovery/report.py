@@ -248,6 +248,8 @@ class FailbackReport(RecoveryReport):
         """Return, as a clause, what each side alone has, as far as everything was looked at."""
         if self.only_on_source is None or self.only_on_target is None:
             return "what each side alone has is not fully known" if self.topics else ""
+        if self.state is State.FOLLOWING:
+            return f"{self.only_on_target - (self.strayed or 0):,} records of the target came home, and what came since"
         return f"{self.only_on_source:,} records on the source alone, {self.only_on_target:,} on the target alone"
 
 

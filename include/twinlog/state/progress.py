@@ -8,12 +8,13 @@ from typing import Generic, TypeVar
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
+from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.offset_map import MapKey
 from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_segments
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
 from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
-from twinlog.state.ledger import latest_or_empty, latest_records_or_empty, read_ledger
+from twinlog.state.ledger import Ledger, latest_or_empty, latest_records_or_empty, read_ledger
 
 M = TypeVar("M", bound=PackedMap | OffsetMap)
 
@@ -159,3 +160,18 @@ def _origin(map_topic: str, life: SourceIncarnation, stored: Mapping[int, ReadRe
 
 def _place(map_topic: str, record: ReadRecord) -> str:
     return f"offset {record.offset} of {map_topic}-{record.partition}"
+
+
+def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
+    """Read the next upstream offsets in the last cycle report, if they belong to the incarnations copied now."""
+    report = ledger.last_report
+    if report is None:
+        return {}
+    rewound = {gap.topic_partition for gap in ledger.gaps if gap.cause is GapCause.TRUNCATION}
+    return {
+        it: offset
+        for topic, offsets in report.summary.get("next_upstream", {}).items()
+        if (life := ledger.incarnations.get(topic)) is None or life.since_ms <= report.at_ms
+        for partition, offset in offsets.items()
+        if (it := TopicPartition(topic, int(partition))) not in rewound
+    }

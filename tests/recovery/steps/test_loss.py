@@ -114,8 +114,8 @@ class TestLoss:
         found = Loss(self.TOPICS, 1_000, None, "as of then", "2 partitions of again")
         assert None is found.known
         assert (
-            "2 records are known to be lost, about 5 in all if clients wrote until now, and what 2 partitions of again"
-            " had besides is not known; as of then" == found.told
+            "2 records are known to be lost, about 5 in all if clients wrote at that rate until now, and what"
+            " 2 partitions of again had besides is not known; as of then" == found.told
         )
 
     def test_what_is_known(self):
@@ -123,8 +123,8 @@ class TestLoss:
         found = Loss(self.TOPICS, 1_000, 12.4, "as of then")
         assert 2 == found.known
         assert (
-            "2 records are known to be lost, about 5 in all if clients wrote until now; at most the last 13 s;"
-            " as of then" == found.told
+            "2 records are known to be lost, about 5 in all if clients wrote at that rate until now;"
+            " at most the last 13 s; as of then" == found.told
         )
 
     def test_a_guess_of_nothing_is_no_number(self):

@@ -17,8 +17,9 @@ from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, login, parts, say, say_step, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
-from twinlog.errors import UsageError
+from twinlog.errors import TerminalError, UsageError
 from twinlog.recovery.procedure import Tail
+from twinlog.recovery.report import State
 
 if TYPE_CHECKING:
     from twinlog.recovery.report import FailbackReport
@@ -60,9 +61,10 @@ def failback(
             raise UsageError("--tail is about the way home", hint="leave out --save")
         return _save(config, flow, sign_with, dry_run=dry_run)
     if not (home or dry_run or yes or sys.stdin.isatty()):
-        raise UsageError(
-            "failback brings clients home since 0.3, and without a terminal nobody can approve that",
-            hint="--save only counts and exports, as failback did before; --yes approves the way home beforehand",
+        raise TerminalError(
+            "failback brings clients home, and without a terminal nobody can approve that: nothing was begun",
+            hint="--yes approves it beforehand; --save only counts what is on one side alone, and exports it",
+            code="not-approved",
         )
     return _home(config, flow, tail, master, sign_with, dry_run=dry_run, yes=yes)
 
@@ -136,7 +138,8 @@ def _grids(report: FailbackReport) -> Iterator[Grid]:
     apart = (
         part for part in parts(report.topics) if part["at_risk_records"] or part["only_on_target_records"]
     )
-    yield Grid.of(f"{report.flow}: on one side alone", columns, apart)
+    when = " before they came home" if report.state is State.FOLLOWING else ""
+    yield Grid.of(f"{report.flow}: on one side alone{when}", columns, apart)
     yield groups_grid(report.flow, report.groups)
     columns = "file: path | records | SHA-256: sha256"
     yield Grid.of(f"{report.flow}: files", columns, report.files)

@@ -153,4 +153,6 @@ def groups_grid(flow: str, groups: Sequence[PlacedGroup]) -> Grid:
         "group | topic | partition | upstream: upstream_offset | downstream: downstream_offset"
         " | read again: again | skipped"
     )
-    return Grid.of(f"{flow}: groups", columns, groups)
+    return Grid.of(
+        f"{flow}: groups", columns, groups, again=lambda it: "not known" if it.again is None else it.again
+    )

@@ -105,7 +105,9 @@ def bring_home(there: World) -> Outcome:
     back, found = there.back, there.found.apart
     assert found is not None
     if why := looks.why_tail(there.flow, found.only_on_source, there.request.tail):
-        return waiting(f"{why}; they are exported: run it again with --tail keep")
+        return waiting(
+            f"{why}; they are exported: run `twinlog failback --tail keep --flow '{there.flow.name}'`"
+        )
     source = there.flow.source.alias
     failover = there.ledger.recovery(there.failover)
     removed = len(failover.denied) if failover is not None else 0

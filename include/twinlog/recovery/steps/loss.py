@@ -56,7 +56,11 @@ class Loss:
         guess, least = estimated(self.topics), at_risk(self.topics).least
         if self.at_ms is None:
             return "how many records are lost is not known"
-        about = f", about {guess:,} in all if clients wrote until now" if guess and guess > least else ""
+        about = (
+            f", about {guess:,} in all if clients wrote at that rate until now"
+            if guess and guess > least
+            else ""
+        )
         more = f", and what {self.unread} had besides is not known" if self.unread else ""
         return f"{least:,} records are known to be lost{about or ', what came since is not known'}{more}"
 

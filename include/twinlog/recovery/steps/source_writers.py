@@ -48,6 +48,8 @@ class Denials:
 def plan_denials(flow: FlowSettings, source: ClusterReader) -> Denials:
     """List the ACLs that would keep producers from writing to the flow's topics; those that exist are not ours."""
     names = produced_topics(flow, source)
+    if not names:
+        return Denials((), f"{source.alias} has no topic to deny it on")
     try:
         known = set(source.describe_acls())
     except ClusterRefused as error:
