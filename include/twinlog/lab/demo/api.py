@@ -109,9 +109,9 @@ def _request(method: str, url: str, body: object, token: str) -> Any:
         with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
-        said = error.read().decode(errors="replace")
-        raise TerminalError(
-            f"Airflow answered {error.code} to {method} {url}: {said}", code="airflow"
-        ) from error
+        said = f"Airflow answered {error.code} to {method} {url}: {error.read().decode(errors='replace')}"
+        if error.code >= 500:  # a busy machine's SQLite is locked
+            raise ClusterUnreachable(said) from error
+        raise TerminalError(said, code="airflow") from error
     except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
         raise ClusterUnreachable(f"Airflow does not answer at {url}: {error}") from error
