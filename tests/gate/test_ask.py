@@ -1153,3 +1153,13 @@ def test_where_groups_stand_nobody_knows_of_an_engine_without_checkpoints(
     (suite,) = (it for it in asked(Use.SOURCE_DEAD, observed=True) if it.name == "groups")
     covered = next(it for it in judge(suite, rows).results if it.name == "group-covered")
     assert (passed, [] if passed else [None]) == (covered.passed, [it.short for it in covered.offences])
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize("synced", [True, False])
+def test_rights_of_a_promoted_flow_are_compared_by_the_profile_that_it_was_promoted_with(
+    ask, flow, target, synced
+):
+    """They could be compared: it is not said that they may differ."""
+    write_ledger(flow, target, [FlowState(FlowPhase.PROMOTED, NOW, "jo", "drill")])
+    assert "acl-parity" not in ask(settings=replace(flow, sync_topic_acls=synced)).blocking

@@ -1,6 +1,9 @@
 """What a person is told first."""
 
-from twinlog.recovery.report import PlacedGroup, become
+from dataclasses import replace
+
+from twinlog.cli.recovery.failover import groups_grid
+from twinlog.recovery.report import FailbackReport, PlacedGroup, State, become
 
 
 def test_groups_by_what_becomes_of_them():
@@ -23,3 +26,24 @@ def test_groups_by_what_becomes_of_them():
 def test_without_groups_nothing_is_said():
     """No 0 of what was not looked at."""
     assert "" == become(())
+
+
+def test_a_way_home_that_arrived_tells_of_what_came_home():
+    """Nothing is on one side alone any more: the numbers are those of before."""
+    report = FailbackReport(
+        *("A->B", "failback-1", "failback", State.FOLLOWING),
+        dry_run=False,
+        steps=(),
+        only_on_source=0,
+        only_on_target=20,
+        strayed=3,
+    )
+    assert "FOLLOWING; 17 records of the target came home, and what came since" == report.headline
+    waits = replace(report, state=State.WAITING)
+    assert "WAITING; 0 records on the source alone, 20 on the target alone" == waits.headline
+
+
+def test_what_nobody_knows_to_be_read_again_is_no_missing_column():
+    """Without its source nobody knows what a group has read since its checkpoint."""
+    placed = PlacedGroup("a", "orders", 0, 5, 5, None, 0)
+    assert ("a", "orders", "0", 5, 5, "not known", 0) == groups_grid("A->B", [placed]).rows[0]

@@ -136,6 +136,10 @@ class TestOpenToEverybody:
         abort.run(open_world.flow, open_world.watched, by="jo", reason="no")
         assert set() == source.acls
 
+    def test_without_a_topic_nothing_is_said_to_be_denied(self, flow: FlowSettings):
+        """Nothing was looked at: `denied already` would be good news about no topic."""
+        assert "A has no topic to deny it on" == source_writers.plan_denials(flow, FakeCluster("A")).why_none
+
     def test_neither_acl_is_brought_to_the_target(self, open_world: World):
         """Or the copy on B would be everybody's."""
         open_world.fail_over()
@@ -150,6 +154,7 @@ class TestOpenToEverybody:
         assert set() == source.acls
         said = fenced(report)
         assert "no ACL was made: twinlog's user is a super user of A" in said
+        assert "denying" not in report.next
         assert "kafka-acls --add --allow-principal 'User:*' --operation All --topic orders" in said
 
     def test_without_an_allow_there_is_no_denial(self, open_world: World):
