@@ -74,3 +74,14 @@ def test_what_is_in_no_map_is_skipped_if_the_source_has_it() -> None:
 
 def _told(verdict) -> tuple[bool, int]:
     return verdict.right, verdict.skipped
+
+
+def test_what_came_home_and_was_read_there_is_not_skipped() -> None:
+    """B's own 7 to 9 came home behind A's 7 and 8, which were copied behind them: a group that read B's own goes on."""
+    forward = OffsetMap.of([MapSegment(0, 9, (Extent(0, 0, 7), Extent(7, 10, 2)))])
+    reverse = OffsetMap.of([MapSegment(7, 10, (Extent(7, 9, 3),))])
+    known = Known.of(forward, reverse)
+    assert (True, 0) == _told(judge(known, 7, 10, read_there_to=10))
+    assert (False, 1) == _told(judge(known, 7, 10, read_there_to=9)), "the last of them was not read there"
+    assert (False, 3) == _told(judge(known, 7, 10)), "nobody read there: a place put so is wrong"
+    assert (False, 1) == _told(judge(known, 7, 11, read_there_to=11)), "a copy is not read there"

@@ -13,7 +13,7 @@ from twinlog.drill.judge import judge
 from twinlog.drill.places import View
 from twinlog.drill.reading import READ_SECONDS
 from twinlog.drill.report import DrilledPosition, Found
-from twinlog.groups.report import GroupPartitionRow
+from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.groups.same_record import alike, record_at
 from twinlog.groups.view import Offsets
 from twinlog.kafka_types import ReadRecord, TopicPartition
@@ -80,6 +80,7 @@ class Comparison:
             place.upstream_offset,
             record.offset,
             onward.offset if onward is not None else None,
+            read_there_to=(place.committed_there or 0) if place.reason is SyncReason.READ_ON_THERE else 0,
         )
         again, message = verdict.again, verdict.message
         if verdict.right and self.stands is not None:

@@ -101,12 +101,15 @@ class Verdict:
     message: str
 
 
-def judge(known: Known, committed: int, read: int, source_next: int | None = None) -> Verdict:
+def judge(
+    known: Known, committed: int, read: int, source_next: int | None = None, *, read_there_to: int = 0
+) -> Verdict:
     """Judge the record at offset `read` of the target, for a group at `committed` on the source.
 
     `source_next` is the offset that the group would really read next on the source, if it answered and all records of
     the target come from there.  It decides what the map cannot know: records may have been compacted away since, and
-    records that were never copied are in no map.
+    records that were never copied are in no map.  The target's own records before `read_there_to` were read there, by
+    the group's own position, such as while clients worked on the target after a failover.
     """
     upstream = known.here_of(read)
     if upstream is None and not known.only_there(read):
@@ -117,6 +120,8 @@ def judge(known: Known, committed: int, read: int, source_next: int | None = Non
             False, upstream, again, 0, f"begins with a record that it has read, and reads {again:,} again"
         )
     skipped = sum(pair.unread_before(committed, read) for pair in known.pairs)
+    if known.own is not None:
+        skipped -= known.own.unread_before(committed, min(read, read_there_to))
     if source_next is not None and upstream is not None:
         # What the map has before the record, and the source has no more, is not skipped.
         skipped = 0 if source_next >= upstream else max(1, skipped)
