@@ -4,7 +4,8 @@ Its flows have aliases that no other test uses, east for cluster A and west for 
 east->west copies on a warm Spark Connect server, west->east by spark-submit, each once a year, so that no scheduled
 run comes in between.  Only the audit of east->west runs every minute, while it is not paused.  upper->lower, from A to
 B as well, is continuous: a run begins each minute.  left->right, from A to B too, is drilled and failed over by its one
-test.  north->south and south->north, with unchanged names, are failed over and go home.
+test.  north->south and south->north, with unchanged names, are failed over and go home.  day->night copies slowly, once
+a day: people clear its runs.
 """
 
 import json
@@ -39,7 +40,7 @@ _running: list[AirflowInstance] = []
 RUN_TIMEOUT_S = 600
 
 CONFIGURATION = """\
-clusters = east, west, upper, lower, left, right, north, south
+clusters = east, west, upper, lower, left, right, north, south, day, night
 east.bootstrap.servers = {a}
 west.bootstrap.servers = {b}
 upper.bootstrap.servers = {a}
@@ -65,6 +66,15 @@ south->north.groups = readers-both-.*
 south->north.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
 south->north.twinlog.spark.master = sc://127.0.0.1:{connect_port}
 south->north.twinlog.gate.free.disk.percent = 0
+day.bootstrap.servers = {a}
+night.bootstrap.servers = {b}
+day->night.enabled = true
+day->night.topics = daily-.*
+day->night.groups = readers-daily-.*
+day->night.sync.group.offsets.enabled = true
+day->night.twinlog.spark.master = sc://127.0.0.1:{connect_port}
+day->night.twinlog.schedule = 0 0 * * *
+day->night.twinlog.bytes.per.second = 100000
 upper->lower.enabled = true
 upper->lower.topics = streamed-.*
 upper->lower.twinlog.spark.master = local[2]
@@ -324,7 +334,8 @@ def scheduler(
         instance.wait_until_healthy()
         running = Scheduler(instance)
         kinds = set(OF_A_FLOW) - {"drill"}
-        flows = ("east__west", "west__east", "upper__lower", "left__right", "north__south", "south__north")
+        flows = ["east__west", "west__east", "upper__lower", "left__right", "north__south", "south__north"]
+        flows.append("day__night")
         dags = {f"{kind}__{flow}" for kind in kinds for flow in flows}
         running.wait("Dags", lambda: dags | set(BY_HAND) <= instance.api.dag_ids())
         yield running

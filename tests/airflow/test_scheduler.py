@@ -69,10 +69,10 @@ def test_airflow_lists_a_dag_per_flow(scheduler) -> None:
     listed = json.loads(said.splitlines()[-1])  # warnings come before
     ids = {dag["dag_id"] for dag in listed}
     both = {"replicate__north__south", "replicate__south__north"}
-    flows = {BY_CONNECT, BY_SUBMIT, CONTINUOUS, "replicate__left__right", *both}
+    flows = {BY_CONNECT, BY_SUBMIT, CONTINUOUS, "replicate__left__right", "replicate__day__night", *both}
     # North and south keep names: each of them goes home by the other.
     home = {f"replicate__{it}" for it in ("right_home__left", "lower_home__upper", "west_home__east")}
-    home.add("replicate__east_home__west")
+    home |= {"replicate__east_home__west", "replicate__night_home__day"}
     assert flows | home == {dag_id for dag_id in ids if dag_id.startswith("replicate")}
     assert {"translate_group", "sync_metadata__east__west", "sync_metadata__west__east"} <= ids
     assert [] == scheduler.api.import_errors()
