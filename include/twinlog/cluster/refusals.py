@@ -39,6 +39,8 @@ UNKNOWN_TOPIC = frozenset({
 _LATER = frozenset({Code.NOT_CONTROLLER, Code.THROTTLING_QUOTA_EXCEEDED})
 """A change was not made, and may be in a while."""
 
+_MUTATIONS = "this user's quota controller_mutation_rate is used up: raise it, or try again later"
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -72,7 +74,8 @@ def refusal(error: KafkaError, asked: Asked) -> TwinlogError:
     if (known := _known_refusal(code, asked, data)) is not None:
         return known
     kind = ClusterUnreachable if error.retriable() else ClusterRefused
-    return kind(f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})", **data)
+    message = f"{asked.alias} would not {asked.deed} {asked.resource}: {said} ({error.name()})"
+    return kind(message, hint=_MUTATIONS if code == Code.THROTTLING_QUOTA_EXCEEDED else "", **data)
 
 
 def _known_refusal(code: int, asked: Asked, data: Mapping[str, Any]) -> ClusterRefused | None:

@@ -31,6 +31,9 @@ _GROUP, _TRANSACTION = 0, 1
 
 _PATIENCE_SECONDS = 20.0
 
+_SESSION_SECONDS = 30.0
+"""How long a broker that died or froze may still be named: its session is to end, and a controller to be elected."""
+
 REST_SECONDS = 60.0
 """How long connections may rest between two questions before they are opened anew."""
 
@@ -92,10 +95,13 @@ class Brokers:
 
     def any_broker(self) -> Connection:
         """Return a connection to any broker, trying the bootstrap addresses in turn, those that were lost last."""
-        if self._bootstrap is not None and self._bootstrap.ended:
+        if self._bootstrap is not None:
+            with suppress(ClusterUnreachable):
+                if not self._bootstrap.ended:
+                    self._bootstrap.keep_login()
+                    return self._bootstrap
             self.drop(self._bootstrap)
-        if self._bootstrap is None:
-            self._bootstrap = self._first_answering()
+        self._bootstrap = self._first_answering()
         return self._bootstrap
 
     def knows(self, node: int) -> bool:
@@ -136,11 +142,7 @@ class Brokers:
 
     def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         """Ask for the leaders of `topics` and remember them.  Unknown topics come back with their error code."""
-        wanted = [_topic(name) for name in topics]
-        answer = self.ask_any(kafka_python.METADATA, topics=wanted, allow_auto_topic_creation=False)
-        self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
-        self._cluster_id = self._cluster_id or answer.cluster_id or ""
-        self._controller = answer.controller_id
+        answer = self._ask_metadata([_topic(name) for name in topics])
         result = {}
         for topic in answer.topics:
             leaders = {item.partition_index: item.leader_id for item in topic.partitions}
@@ -158,8 +160,14 @@ class Brokers:
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics that this user may see."""
-        answer = self.ask_any(kafka_python.METADATA, topics=None, allow_auto_topic_creation=False)
-        return [topic.name for topic in answer.topics]
+        return [topic.name for topic in self._ask_metadata(None).topics]
+
+    def _ask_metadata(self, topics: list[Any] | None) -> Any:
+        answer = self.ask_any(kafka_python.METADATA, topics=topics, allow_auto_topic_creation=False)
+        self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
+        self._cluster_id = self._cluster_id or answer.cluster_id or ""
+        self._controller = answer.controller_id
+        return answer
 
     def leader(self, topic: str, partition: int, seconds: float = _PATIENCE_SECONDS) -> int:
         """Return the node id of a partition's leader; wait up to `seconds` for an election.
@@ -223,10 +231,24 @@ class Brokers:
             raise error_for(code, f"the question who coordinates {name}", self.settings.alias)
         return found
 
-    def all_brokers(self) -> list[Connection]:
-        """Return a connection to every broker that the cluster has now."""
-        self.metadata([])
-        return [self.node(node, "coordinate") for node in sorted(self._addresses)]
+    def of_all(self, ask: Callable[[Connection], _T]) -> list[_T]:
+        """Ask every broker that the cluster has now.
+
+        One that died or froze is named for some seconds more, and what it coordinated comes to others meanwhile.  So
+        all are asked again until all that are named answer.  Raises the last error if one goes on being silent.
+        """
+        errors: list[TransientError] = []
+
+        def all_answer() -> list[_T] | None:
+            named = self._ask_metadata([]).brokers
+            try:
+                return [ask(self.node(it.node_id, "coordinate")) for it in named]
+            except TransientError as error:
+                errors.append(error)
+                self.forget_coordinators()
+                return None
+
+        return until(all_answer, lambda: errors[-1], seconds=_SESSION_SECONDS)
 
     def group_coordinators(self, groups: Iterable[str]) -> tuple[dict[str, Connection], dict[str, int]]:
         """Return connections to the coordinators of groups, and the error codes of groups without one.
@@ -342,7 +364,6 @@ class Brokers:
         """Ask any broker; if the connection has died meanwhile, ask another broker once."""
         connection = self.any_broker()
         try:
-            connection.keep_login()
             return connection.call(api, **fields)
         except ClusterUnreachable:
             _LOST[connection.address] = time.monotonic()
@@ -361,6 +382,8 @@ class Brokers:
             nonlocal asked
             asked.keep_login()
             answered: list[Any] = getattr(asked.call(api, **fields), results)
+            if any(it.error_code == Code.THROTTLING_QUOTA_EXCEEDED for it in answered):
+                self.drop(asked)  # it says nothing more until changes are allowed again
             if not any(it.error_code == Code.NOT_CONTROLLER for it in answered):
                 return answered
             self.metadata([])

@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinlog.cluster.admin.acls import operations
-from twinlog.cluster.admin.group_offsets import by_coordinator
+from twinlog.cluster.admin.group_offsets import GONE, by_coordinator
 from twinlog.cluster.admin.groups import GroupDescription, GroupType, state_of
 from twinlog.cluster.values import Answers
-from twinlog.errors import ClusterRefused, FormatError, TransientError, TwinlogError
+from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.mm2.connect_offset import parse_assignment
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
-from twinlog.protocol.errors import AUTHORIZATION, COORDINATOR_MOVED, Code, error_for
-from twinlog.protocol.retry import until
+from twinlog.protocol.errors import Code
 from twinlog.protocol.socket.connection import Connection
 
 
@@ -93,9 +92,6 @@ def _description(it: Any, kind: GroupType, places: Iterable[TopicPartition]) -> 
     return GroupDescription(it.group_id, kind, state_of(it.group_state), members, frozenset(places))
 
 
-WORKERS_SECONDS = 20.0
-
-
 @dataclass(frozen=True, slots=True)
 class ConnectWorkers:
     """`members` workers are in the group; `tasks` counts the tasks of each connector they know of."""
@@ -109,44 +105,19 @@ def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
 
     Raises ClusterRefused if the group may not be described, FormatError for a group that is not Connect's.
     """
-    alias = brokers.settings.alias
-    code, described = _described_group(brokers, group)
-    if code == Code.GROUP_ID_NOT_FOUND:
-        return ConnectWorkers()
-    if code in AUTHORIZATION:
-        raise ClusterRefused(
-            f"{alias} does not allow this user to describe group {group}, so nobody can say whether its workers run",
-            hint=f"grant DESCRIBE on group {group}",
-            code="unauthorised",
-            cluster=alias,
-            group=group,
-        )
-    if code:
-        raise error_for(code, f"the question who is in group {group}", alias)
     tasks: Counter[str] = Counter()
-    for member in described.members:
+    members: list[Any] = []
+
+    def describe(connection: Connection, names: Sequence[str]) -> dict[str, int]:
+        answer = connection.call(
+            kafka_python.DESCRIBE_GROUPS, groups=list(names), include_authorized_operations=False
+        )
+        members[:] = answer.groups[0].members
+        code = answer.groups[0].error_code
+        return {group: code} if code and code not in GONE else {}
+
+    for error in by_coordinator(brokers, [group], "describe", describe).values():
+        raise error
+    for member in members:
         tasks.update(parse_assignment(bytes(member.member_assignment or b"")))
-    return ConnectWorkers(len(described.members), dict(tasks))
-
-
-def _described_group(brokers: Brokers, group: str) -> tuple[int, Any]:
-    """Ask the group's coordinator, again while it is changing; return the error code and the answer."""
-
-    def ask() -> tuple[int, Any] | None:
-        connections, failed = brokers.group_coordinators([group])
-        if group in failed:
-            return None if failed[group] in COORDINATOR_MOVED else (failed[group], None)
-        answer = connections[group].call(
-            kafka_python.DESCRIBE_GROUPS, groups=[group], include_authorized_operations=False
-        )
-        code = int(answer.groups[0].error_code)
-        return None if code in COORDINATOR_MOVED else (code, answer.groups[0])
-
-    def give_up() -> TransientError:
-        return TransientError(
-            f"group {group} on {brokers.settings.alias} has no coordinator",
-            hint="try again",
-            code="unsettled",
-        )
-
-    return until(ask, give_up, seconds=WORKERS_SECONDS, first_seconds=0.05)
+    return ConnectWorkers(len(members), dict(tasks))

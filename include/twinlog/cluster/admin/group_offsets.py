@@ -19,7 +19,7 @@ from twinlog.cluster.admin.groups import (
 )
 from twinlog.cluster.portions import requests
 from twinlog.cluster.values import Answers
-from twinlog.errors import ClusterRefused, TerminalError, TransientError, TwinlogError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
@@ -152,14 +152,19 @@ def by_coordinator(
         refused[""] = TerminalError("a group without a name has no offsets", code="invalid-group")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while wanted:
+        late = time.monotonic() > deadline
         found, failed = brokers.group_coordinators(wanted)
         by_connection: dict[int, tuple[Connection, list[str]]] = {}
         for name, connection in found.items():
             by_connection.setdefault(id(connection), (connection, []))[1].append(name)
         for connection, names in by_connection.values():
-            failed |= work(connection, names)
+            try:
+                failed |= work(connection, names)
+            except ClusterUnreachable:  # groups of others are not held up by it
+                brokers.drop(connection)
+                failed |= dict.fromkeys(names, Code.COORDINATOR_NOT_AVAILABLE)
         wanted = [name for name, code in failed.items() if code in COORDINATOR_MOVED]
-        if not wanted or time.monotonic() > deadline:
+        if not wanted or late:  # a frozen coordinator may take all the time of the first try
             refused |= {name: refusal(alias, code, doing, name) for name, code in failed.items()}
             break
         refused |= {
@@ -218,10 +223,10 @@ Changes = Mapping[str, Mapping[TopicPartition, OffsetChange]]
 def alter_offsets(brokers: Brokers, changes: Changes) -> Answers[GroupPartition, None]:
     """Commit positions for groups without members, each group read again right before it is written.
 
-    A change is refused with `offset-moved` if the position is no longer the expected one, or if an open transaction is
-    about to replace it. It is refused with `group-active` if the group has members; the broker says so, in the write
-    itself. Between our read and our write a consumer may still join, commit and leave: Kafka has no compare-and-set,
-    and the time between is some milliseconds.
+    A change is refused with `offset-moved` if the position is neither the expected one nor the new one (an answer may
+    have been lost), or if an open transaction is about to replace it. It is refused with `group-active` if the group
+    has members; the broker says so, in the write itself. Between our read and our write a consumer may still join,
+    commit and leave: Kafka has no compare-and-set, and the time between is some milliseconds.
     """
 
     def read(connection: Connection, names: Sequence[str]) -> Iterator[Standing]:
@@ -299,7 +304,7 @@ def _moved(
             partition=it.partition,
         )
         for it, change in changes.items()
-        if it in unstable or now.get(it) != change.expected
+        if it in unstable or now.get(it) not in {change.expected, change.offset}
     }
 
 

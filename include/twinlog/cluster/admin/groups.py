@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
-from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.brokers import UNSETTLED, Brokers
 from twinlog.protocol.errors import error_for
+from twinlog.protocol.socket.connection import Connection
 
 
 class GroupType(StrEnum):
@@ -139,22 +141,40 @@ _STATES = {"Empty": GroupState.EMPTY, "Dead": GroupState.DEAD, "Stable": GroupSt
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
+_KEPT_IN = "__consumer_offsets"
+
+
 def list_groups(brokers: Brokers) -> tuple[GroupListing, ...]:
     """List the groups this user may see, of every type, sorted by name.
 
     The state is `unknown` on brokers before 2.6, the type is `classic` on brokers before 3.8. Raises ClusterRefused,
-    TransientError.
+    TransientError; this too if a partition of Kafka's topic of groups has no leader, for nobody lists its groups.
     """
-    found: dict[str, GroupListing] = {}
-    for connection in brokers.all_brokers():
+    alias = brokers.settings.alias
+
+    def listed(connection: Connection) -> list[Any]:
         answer = connection.call(kafka_python.LIST_GROUPS, states_filter=[], types_filter=[])
         if answer.error_code:
-            raise error_for(answer.error_code, "the question for its groups", brokers.settings.alias)
-        for group in answer.groups:
-            kind = _type(getattr(group, "group_type", None), group.protocol_type)
-            found[group.group_id] = GroupListing(
-                group.group_id, kind, state_of(getattr(group, "group_state", None))
-            )
+            raise error_for(answer.error_code, "the question for its groups", alias)
+        return answer.groups  # type: ignore[no-any-return]
+
+    found = {
+        it.group_id: GroupListing(
+            it.group_id,
+            _type(getattr(it, "group_type", None), it.protocol_type),
+            state_of(getattr(it, "group_state", None)),
+        )
+        for groups in brokers.of_all(listed)
+        for it in groups
+    }
+    kept = brokers.metadata([_KEPT_IN])[_KEPT_IN]
+    if not all(kept.is_led(partition) for partition in kept.leaders):
+        raise TransientError(
+            f"not all groups of {alias} can be listed: a partition of {_KEPT_IN} has no leader",
+            hint="check that its brokers run",
+            code=UNSETTLED,
+            cluster=alias,
+        )
     return tuple(found[name] for name in sorted(found))
 
 

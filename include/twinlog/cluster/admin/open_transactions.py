@@ -89,13 +89,11 @@ def _refusal(brokers: Brokers, topic: str, partition: int, code: int) -> Twinlog
 
 def _named(brokers: Brokers, producer_ids: Collection[int]) -> Mapping[int, Any]:
     """Ask every coordinator for transactions of these producers; return the answers, by producer id."""
-    described: dict[int, Any] = {}
     try:
-        for connection in brokers.all_brokers():
-            described |= _described(connection, producer_ids)
+        told = brokers.of_all(lambda connection: _described(connection, producer_ids))
     except TwinlogError:  # the producer's id is known without them
-        return described
-    return described
+        return {}
+    return {producer: it for described in told for producer, it in described.items()}
 
 
 def _described(connection: Connection, producer_ids: Collection[int]) -> dict[int, Any]:

@@ -297,8 +297,7 @@ def log_dirs(brokers: Brokers) -> LogDirs:
     """
     sizes: dict[TopicPartition, int] = {}
     free: list[float] = []
-    for connection in brokers.all_brokers():
-        answer = connection.call(kafka_python.DESCRIBE_LOG_DIRS, topics=None)
+    for answer in brokers.of_all(lambda it: it.call(kafka_python.DESCRIBE_LOG_DIRS, topics=None)):
         if getattr(answer, "error_code", 0):
             asked = Asked(brokers.settings.alias, "see", "its disks", "DESCRIBE on the cluster")
             raise refused_by(answer, asked)
