@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +14,7 @@ from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import brokers
-from twinlog.protocol.brokers import REST_SECONDS, Brokers, KeptBrokers, TopicMetadata
+from twinlog.protocol.brokers import Brokers, TopicMetadata
 from twinlog.protocol.errors import UNKNOWN_TOPIC, Code
 from twinlog.protocol.socket.connection import Connection
 
@@ -225,30 +224,3 @@ def test_an_address_that_gave_no_answer_is_asked_last_from_then_on(monkeypatch: 
     settings = ConnectionSettings("A", (("frozen", 1), ("well", 2)))
     assert ["well", "well"] == [Brokers(settings).any_broker() for _ in range(2)]
     assert ["frozen", "well", "well"] == asked
-
-
-class TestKeptBrokers:
-    """Connections outlive a question."""
-
-    def test_the_next_question_has_the_same_connections(self) -> None:
-        """Two at once have different ones, and after an error they are not used again."""
-        kept = KeptBrokers(ConnectionSettings("A", ()))
-        with kept.lent() as first, kept.lent() as second:
-            assert first is not second
-        with kept.lent() as again:
-            assert again is first
-        with pytest.raises(ClusterUnreachable), kept.lent() as lost:
-            raise ClusterUnreachable("gone", cluster="A")
-        with kept.lent() as other:
-            assert lost is first
-            assert other is second
-
-    def test_what_rested_for_long_is_not_used_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A firewall may have forgotten it."""
-        kept = KeptBrokers(ConnectionSettings("A", ()))
-        with kept.lent() as first:
-            pass
-        later = time.monotonic() + REST_SECONDS
-        monkeypatch.setattr(brokers, "time", SimpleNamespace(monotonic=lambda: later))
-        with kept.lent() as other:
-            assert other is not first

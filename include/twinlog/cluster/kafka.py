@@ -23,7 +23,8 @@ from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.once import read_once
 from twinlog.protocol import leader_epochs as log_epochs
 from twinlog.protocol import silence
-from twinlog.protocol.brokers import Brokers, KeptBrokers
+from twinlog.protocol.brokers import Brokers
+from twinlog.protocol.kept_brokers import KeptBrokers
 
 if TYPE_CHECKING:
     from twinlog.cluster.turn import KafkaTurn

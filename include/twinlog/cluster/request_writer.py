@@ -21,8 +21,9 @@ from twinlog.errors import ClusterUnreachable
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
-from twinlog.protocol.brokers import Brokers, KeptBrokers
+from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, ErrorAction, Request, code_name, error_action, repeats, unreachable
+from twinlog.protocol.kept_brokers import KeptBrokers
 from twinlog.protocol.retry import until
 from twinlog.protocol.socket.connection import fresh_buffer
 from twinlog.protocol.wire import (

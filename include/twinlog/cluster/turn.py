@@ -9,7 +9,7 @@ from twinlog.cluster.values import InternalRecord
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence.fence import GrantedLane, write_fenced
 from twinlog.lane.transaction import Writer
-from twinlog.protocol.brokers import KeptBrokers
+from twinlog.protocol.kept_brokers import KeptBrokers
 
 
 @dataclass(frozen=True, slots=True)

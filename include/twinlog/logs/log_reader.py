@@ -27,9 +27,10 @@ from twinlog.errors import ClusterRefused, FormatError, TerminalError, Transient
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.logs import cache
 from twinlog.logs.log_state import LogState, Resolver, state_of
-from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, KeptBrokers, TopicMetadata
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, TopicMetadata
 from twinlog.protocol.errors import AUTHORIZATION, Code, Request, error_for, repeats
 from twinlog.protocol.fetcher import Fetcher
+from twinlog.protocol.kept_brokers import KeptBrokers
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
 from twinlog.protocol.legacy import naming
 from twinlog.protocol.wire import Fetched

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 from uuid import UUID
@@ -33,9 +33,6 @@ _PATIENCE_SECONDS = 20.0
 
 _SESSION_SECONDS = 30.0
 """How long a broker that died or froze may still be named: its session is to end, and a controller to be elected."""
-
-REST_SECONDS = 60.0
-"""How long connections may rest between two questions before they are opened anew."""
 
 _LOST: dict[str, float] = {}
 """When addresses last gave no answer (monotonic).  A frozen broker costs ten seconds each time it is asked first."""
@@ -418,45 +415,6 @@ class Brokers:
     def _unsettled(self, what: str, seconds: float) -> TransientError:
         alias = self.settings.alias
         return TransientError(f"cluster {alias}: {what} after {seconds:.0f} s", code=UNSETTLED, cluster=alias)
-
-
-class KeptBrokers:
-    """Connections to one cluster that stay open from one question to the next, each lent to one caller at a time.
-
-    A login may cost a token, and brokers and identity providers limit how often one may come.
-    """
-
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
-        self._resting: list[tuple[Brokers, float]] = []
-
-    @contextmanager
-    def lent(self) -> Iterator[Brokers]:
-        """Lend connections to the caller; after an error they are closed."""
-        brokers = self._rested() or Brokers(self._settings)
-        try:
-            yield brokers
-        except BaseException:
-            brokers.close()
-            raise
-        brokers.forget_places()
-        self._resting.append((brokers, time.monotonic()))
-
-    def _rested(self) -> Brokers | None:
-        """Take connections that were used lately: what lies between may drop those that were not, without notice."""
-        with suppress(IndexError):  # another thread may take the last
-            while True:
-                brokers, since = self._resting.pop()
-                if time.monotonic() - since < REST_SECONDS:
-                    return brokers
-                brokers.close()
-        return None
-
-    def close(self) -> None:
-        """Close the connections that are not lent."""
-        with suppress(IndexError):
-            while True:
-                self._resting.pop()[0].close()
 
 
 def printed(topic_id: UUID | None) -> str:
