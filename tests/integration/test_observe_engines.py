@@ -90,7 +90,7 @@ def test_a_mirror_that_keeps_offsets(cluster_a, cluster_b, unique_topic, judged,
     assert {"sound": {}, "wrong": {"changed": 1}, "apart": {"changed": 399, "missing": 1}} == found(gate)
     changed = next(it for it in gate["checks"] if it["name"] == "nothing-changed")
     assert f"{stem}-apart: offset of 399: likely a record before them" in changed["message"]
-    assert "1 topic(s) with equal copies alone" in (tmp_path / "page.html").read_text()
+    assert "1 topic(s) whose copies were all equal when read" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.long
