@@ -19,7 +19,6 @@ from twinlog.cli.replication.follow import WarmSpark
 from twinlog.cli.replication.run import MasterOption
 from twinlog.errors import TerminalError, UsageError
 from twinlog.recovery.procedure import Tail
-from twinlog.recovery.report import State
 
 if TYPE_CHECKING:
     from twinlog.recovery.report import FailbackReport
@@ -138,7 +137,7 @@ def _grids(report: FailbackReport) -> Iterator[Grid]:
     apart = (
         part for part in parts(report.topics) if part["at_risk_records"] or part["only_on_target_records"]
     )
-    when = " before they came home" if report.state is State.FOLLOWING else ""
+    when = " before they came home" if report.state == "following" else ""
     yield Grid.of(f"{report.flow}: on one side alone{when}", columns, apart)
     yield groups_grid(report.flow, report.groups)
     columns = "file: path | records | SHA-256: sha256"
