@@ -176,7 +176,7 @@ def test_examples_are_lines_of_the_command_that_they_stand_at() -> None:
     """With its options; and what comes next is a command."""
     known = dict(_leaves(typer.main.get_command(app), ""))
     for name, shown in known.items():
-        example, following = re.findall(r"`twinlog ([^`]+)`", shown.help.rpartition("Such as")[2])
+        example, following = re.findall(r"`twinlog ([^`]+)`", shown.help.rpartition("Example")[2])
         assert example.startswith(f"{name} ")
         for line in (example, following):
             command = known[max((it for it in known if f"{line} ".startswith(f"{it} ")), key=len)]

@@ -11,13 +11,12 @@ from typing import Any
 
 import typer
 
+from twinlog.cli.interrupt import INTERRUPTED, pressed
 from twinlog.config.file.providers import Secret
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.jsonable import to_json
 from twinlog.visible import visible_lines
 
-INTERRUPTED = 130
-"""128 + SIGINT, as shells report a command ended by Ctrl-C."""
 INTERNAL = 70
 """EX_SOFTWARE of sysexits.h: a mistake in twinlog itself, which must never be read as an answer."""
 
@@ -54,11 +53,11 @@ class Failure:
 def explain_failure(error: BaseException) -> Failure:
     """Explain an error to the person who typed the command."""
     match error:
+        case _ if pressed.is_set() or isinstance(error, KeyboardInterrupt | typer.Abort):
+            return Failure("interrupted", "interrupted", exit_code=INTERRUPTED)
         case TwinlogError():
             data = {key: _plain(value) for key, value in error.data.items()}
             return Failure(error.code, error.message, error.hint, data, error.exit_code)
-        case KeyboardInterrupt() | typer.Abort():
-            return Failure("interrupted", "interrupted", exit_code=INTERRUPTED)
         case subprocess.TimeoutExpired() | TimeoutError():
             return Failure(
                 "transient",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from twinlog.cli.failure import Failure, explain_failure
+from twinlog.cli.interrupt import pressed
 from twinlog.cli.render import say, warn
 from twinlog.errors import ConfigError, ExitCode, UsageError
 from twinlog.jsonable import to_json
@@ -201,6 +202,8 @@ def each_flow(
         try:
             results.append(work(flow))
         except Exception as error:
+            if pressed.is_set():  # of what Ctrl-C has hit; no further flow begins
+                raise KeyboardInterrupt from error
             log.info("%s", flow.name, exc_info=True)  # shown under --debug
             failure = explain_failure(error)
             say(f"{flow.name}: {failure.text}")

@@ -26,6 +26,7 @@ from twinlog.cli.inspection.plan import plan
 from twinlog.cli.inspection.schemas import schemas
 from twinlog.cli.inspection.status import status
 from twinlog.cli.inspection.translate import translate
+from twinlog.cli.interrupt import INTERRUPTED, take_ctrl_c
 from twinlog.cli.machine.airflow_files import install
 from twinlog.cli.machine.demo import demo
 from twinlog.cli.machine.kafka import kafka
@@ -211,6 +212,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; no exception leaves this function."""
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
+    if argv is None:
+        take_ctrl_c()
     _quieten(logging.INFO if debug else logging.ERROR)
     collect_rarely()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -223,6 +226,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         words = _renamed(_without_output(words))
         answer: Any = app(args=words, prog_name="twinlog", standalone_mode=False)
+        if answer == INTERRUPTED:  # Typer's, for a KeyboardInterrupt
+            raise KeyboardInterrupt
         return int(answer or ExitCode.DONE)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the one place that owns all errors
         if debug:

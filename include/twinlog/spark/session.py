@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -200,7 +202,11 @@ def _classic(
         os.environ["PYSPARK_PYTHON"] = chosen.get("spark.pyspark.python", sys.executable)
     settings |= cores_wanted(where, chosen, wanted)
     settings |= protection.protection(where, chosen)
+    on_ctrl_c = signal.getsignal(signal.SIGINT)
     context = SparkContext.getOrCreate(SparkConf().setAll(settings.items()).setAppName(app_name))
+    if threading.current_thread() is threading.main_thread():
+        # PySpark's handler asks the JVM, whatever it interrupts, and raises what py4j raises.
+        signal.signal(signal.SIGINT, on_ctrl_c)
     if not where.startswith("local"):  # a job may have to wait for a slot
         return SparkSession.builder.getOrCreate()
     beside.start_worker(context)

@@ -39,7 +39,7 @@ def audit(
     Exit 0: everything compared is equal. 1: it is not, nothing could be compared, or something could not be audited.
     3: a cluster, such as a dead source, cannot be reached; then no record was compared.
 
-    Such as `twinlog audit --full --topic orders`; then `twinlog gate`.
+    Example: `twinlog audit --full --topic orders`. Next: `twinlog gate`.
     """
     from twinlog.audit.request import AuditMode, AuditRequest
 

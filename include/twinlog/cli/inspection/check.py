@@ -104,12 +104,12 @@ def check(
     trial: TryOption = False,
     machine: MachineOption = False,
 ) -> int:
-    """Ask a configuration's clusters for every permission its flows need; without a file, look at this machine.
+    """Check that the clusters grant every permission the flows need; without a file, check this machine.
 
     Exit code 1: something that is needed is missing, or does not work; the tables name it.
 
-    Such as `twinlog check --config mm2.properties`, or with `--try` on clusters of a kind that nobody has tried
-    (docs/compatibility.md); then `twinlog plan`.
+    Example: `twinlog check --config mm2.properties`, or with `--try` on clusters of a kind that nobody has tried
+    (docs/compatibility.md). Next: `twinlog plan`.
     """
     if machine or config is None:
         return doctor()

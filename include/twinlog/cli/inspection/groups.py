@@ -25,7 +25,7 @@ def groups(
 ) -> int:
     """Report where each group would go on, and whether that is right; exit 1 when one is wrongly not synced.
 
-    Such as `twinlog groups --flow 'A->B'`; then `twinlog translate`.
+    Example: `twinlog groups --flow 'A->B'`. Next: `twinlog translate`.
     """
     from twinlog.policy.selection import NameFilter
 

@@ -49,7 +49,7 @@ def plan(
 
     With --topic only configs of the copies are compared: rights and quotas of a user concern several topics together.
 
-    Such as `twinlog metadata plan --flow 'A->B' --save plan.json`; then `twinlog metadata apply --plan plan.json`.
+    Example: `twinlog metadata plan --flow 'A->B' --save plan.json`. Next: `twinlog metadata apply --plan plan.json`.
     """
     from twinlog.metadata.diff import plan_lines
     from twinlog.metadata.plan_file import plan_document
@@ -84,7 +84,7 @@ def apply(
 
     With --topic only configs of the copies are changed.
 
-    Such as `twinlog metadata apply --plan plan.json`; then `twinlog gate`.
+    Example: `twinlog metadata apply --plan plan.json`. Next: `twinlog gate`.
     """
     from twinlog.metadata import apply_plan, sync
     from twinlog.metadata.diff import result_lines

@@ -89,13 +89,13 @@ def plan(
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
 
     Partitions are assigned to lanes (transactional producers) as if Spark had two slots. Positions of groups and offset
-    syncs are not planned. What is no part of a cycle, `twinlog metadata plan` and `metadata schemas` show.
-    Exit code 1: a topic or a partition is not copied before a person acts.
+    syncs are not planned. `twinlog metadata plan` and `metadata schemas` show what is no part of a cycle. Exit code 1:
+    a topic or a partition is not copied before a person acts.
 
-    --explain judges the topics that are named, else all that the source shows; a source that cannot be reached is no
-    error there, and no more a file or variable that is on another machine: its value is listed as unresolved.
+    --explain judges the named topics, or all that the source shows. It needs no source, and no file or variable of
+    another machine: such a value is listed as unresolved.
 
-    Such as `twinlog plan --config mm2.properties --topic orders`; then `twinlog run --once`.
+    Example: `twinlog plan --config mm2.properties --topic orders`. Next: `twinlog run --once`.
     """
     chosen = options.parse_topics(topics)
     if explain:

@@ -27,7 +27,7 @@ def schemas(
 
     Exit code 1: something of the target is in the way, or a person has to set it; the other subjects are copied.
 
-    Such as `twinlog metadata schemas --flow 'A->B'`; then `twinlog metadata schemas --execute`.
+    Example: `twinlog metadata schemas --flow 'A->B'`. Next: `twinlog metadata schemas --execute`.
     """
     from twinlog.schemas import sync
     from twinlog.state.own_clusters import open_own_clusters

@@ -41,7 +41,7 @@ def status(
 
     With --topic the tables are of these topics; sums, readiness and exit code stay the whole flow's.
 
-    Such as `twinlog status --flow 'A->B'`; then `twinlog gate`.
+    Example: `twinlog status --flow 'A->B'`. Next: `twinlog gate`.
     """
     named = options.parse_topics(topics)
 

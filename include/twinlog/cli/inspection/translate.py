@@ -73,7 +73,7 @@ def translate(
 ) -> int:
     """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation.
 
-    Such as `twinlog translate --group billing`; then `twinlog drill`.
+    Example: `twinlog translate --group billing`. Next: `twinlog drill`.
     """
     _check(offsets, group, groups, offsets_file, write, at, topics, reverse=reverse)
     _, one = load_one_flow(config, flow)

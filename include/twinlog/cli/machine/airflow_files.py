@@ -32,11 +32,11 @@ class Installed:
 def install(dags: DagsOption, plugins: PluginsOption) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
 
-    Those that an older version has written and this one does not have are removed: their Dags would be there twice.
+    Files of an older version that this one lacks are removed: their Dags would be there twice.
 
     A file of the same name that twinlog did not write is refused, and then nothing is written.
 
-    Such as `twinlog machine airflow --dags FOLDER --plugins FOLDER`; then `twinlog check --machine`.
+    Example: `twinlog machine airflow --dags FOLDER --plugins FOLDER`. Next: `twinlog check --machine`.
     """
     contents = {**_contents("dags", dags), **_contents("plugins", plugins)}
     for path in contents:

@@ -32,7 +32,7 @@ def demo(
 
     Exit 0 when every record is equal.
 
-    Such as `twinlog machine demo --keep`; then `twinlog machine demo --stop`.
+    Example: `twinlog machine demo --keep`. Next: `twinlog machine demo --stop`.
     """
     if without_airflow and keep:
         raise UsageError("--keep leaves Airflow's UI running", hint="leave out --without-airflow")

@@ -59,7 +59,7 @@ def kafka(
 
     The first start fetches Kafka's jars (about 30 s). Data stays for the next start. Exit code 1: one does not run.
 
-    Such as `twinlog machine kafka start --clusters A,B`; then `twinlog machine kafka stop`.
+    Example: `twinlog machine kafka start --clusters A,B`. Next: `twinlog machine kafka stop`.
     """
     from twinlog.lab.kafka import fleet
 

@@ -77,7 +77,7 @@ def spark(
     the user's cache, once; twinlog uses it by itself from then on, and asks for a new one (`twinlog check --machine`)
     when Java or PySpark change. Another spark-submit uses it by the options that are shown.
 
-    Such as `twinlog machine spark start`; then `twinlog machine spark status`.
+    Example: `twinlog machine spark start`. Next: `twinlog machine spark status`.
     """
     from twinlog.spark import server
 

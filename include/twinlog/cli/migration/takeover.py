@@ -76,7 +76,7 @@ def takeover(
 ) -> int:
     """Take flows over from a stopped MirrorMaker: prove where its copies end, and go on from there.
 
-    Such as `twinlog migrate takeover --flow 'A->B' --dry-run`; then `twinlog run --once`.
+    Example: `twinlog migrate takeover --flow 'A->B' --dry-run`. Next: `twinlog run --once`.
     """
     from twinlog.migration import takeover as migration
     from twinlog.migration.copier import Origin, SourceGroup
@@ -107,7 +107,7 @@ def handover(
 ) -> int:
     """Hand flows over to MirrorMaker 2, which goes on without a duplicate; pauses them here.
 
-    Such as `twinlog migrate handover --flow 'A->B' --dry-run`; then `twinlog status`.
+    Example: `twinlog migrate handover --flow 'A->B' --dry-run`. Next: `twinlog status`.
     """
     from twinlog.migration import handover as migration
     from twinlog.migration.copier import Origin

@@ -61,14 +61,14 @@ def accept(
     up_to: Annotated[
         int | None,
         typer.Option(
-            "--up-to", metavar="N", help="By so much it may fail. Default: as the last look showed it."
+            "--up-to", metavar="N", help="How far it may fail. Default: as far as the last look showed."
         ),
     ] = None,
     not_known: Annotated[
-        int, typer.Option("--not-known", metavar="N", help="Of so many rows it may be unknown by how much.")
+        int, typer.Option("--not-known", metavar="N", help="How many rows may be unknown.")
     ] = 0,
     seen: Annotated[
-        str, typer.Option("--seen", metavar="ID", help="All that this look, or dry run, showed.")
+        str, typer.Option("--seen", metavar="ID", help="Accept all that this look, or dry run, showed.")
     ] = "",
     reason: options.ReasonOption = "",
     until: Annotated[
@@ -85,9 +85,9 @@ def accept(
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
 ) -> int:
-    """Answer for going on although a check fails, or list who does; more than was accepted is not accepted.
+    """Accept that a check fails, up to what it showed, or list what is accepted, by whom and until when.
 
-    Such as `twinlog accept no-gaps --for orders --reason 'nobody reads it' --until 7d`; then `twinlog gate`.
+    Example: `twinlog accept no-gaps --for orders --reason 'nobody reads it' --until 7d`. Next: `twinlog gate`.
     """
     from twinlog.gate import accepting
     from twinlog.state.ledger import read_ledger

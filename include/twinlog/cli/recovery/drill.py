@@ -43,7 +43,7 @@ def drill(
     Exit 0: passed. 1: a record was wrong, a step failed, a clone is left, or nothing was there to be read. 3: a cluster
     cannot be reached or refuses.
 
-    Such as `twinlog drill --groups 'billing.*'`; then `twinlog drill history`.
+    Example: `twinlog drill --groups 'billing.*'`. Next: `twinlog drill history`.
     """
     from twinlog.drill import drill as drilling
     from twinlog.policy.selection import NameFilter

@@ -17,9 +17,9 @@ def verify(
     *,
     key: Annotated[Path, typer.Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
 ) -> int:
-    """Check the signature; exit 1 when it is not signed, by another key, or was changed.
+    """Check the signature of evidence; exit 1 if it has none, is signed by another key, or was changed.
 
-    Such as `twinlog evidence verify evidence.json --key public.pem`; then `twinlog failover --dry-run`.
+    Example: `twinlog evidence verify evidence.json --key public.pem`. Next: `twinlog failover --dry-run`.
     """
     from twinlog.gate.evidence import read_public_key
     from twinlog.gate.evidence import verify as verified

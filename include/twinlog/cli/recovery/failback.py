@@ -53,7 +53,7 @@ def failback(
     not promoted, a step failed or waits, the gate or a person says no; run it again. 3: a cluster cannot be reached or
     refuses, or another process goes on with the way home.
 
-    Such as `twinlog failback --dry-run --flow 'A->B'`; then `twinlog recovery status`.
+    Example: `twinlog failback --dry-run --flow 'A->B'`. Next: `twinlog recovery status`.
     """
     if save:
         if tail is not None:

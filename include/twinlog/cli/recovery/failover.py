@@ -51,7 +51,7 @@ def failover(
     seen: Annotated[
         str,
         typer.Option(
-            "--seen", metavar="ID", help="The dry run that was looked at; what is larger since refuses."
+            "--seen", metavar="ID", help="The dry run you looked at; what has grown since is refused."
         ),
     ] = "",
     sign_with: SignOption = None,
@@ -62,7 +62,7 @@ def failover(
     Exit 0: promoted, and all steps done. 1: the gate or a person says no, a step failed, or it waits for a person.
     3: a cluster cannot be reached or refuses, or another process goes on with this failover.
 
-    Such as `twinlog failover --mode planned --dry-run`; then `twinlog recovery status`.
+    Example: `twinlog failover --mode planned --dry-run`. Next: `twinlog recovery status`.
     """
     from twinlog.cluster.api import open_clusters
     from twinlog.gate.accepting import ways

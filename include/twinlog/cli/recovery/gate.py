@@ -66,7 +66,7 @@ def gate(
 ) -> int:
     """Say whether a failover may begin, and why not.
 
-    Such as `twinlog gate --mode planned --still-writing`; then `twinlog failover --dry-run`.
+    Example: `twinlog gate --mode planned --still-writing`. Next: `twinlog failover --dry-run`.
     """
     if mode is Mode.SOURCE_DEAD and (canary or still_writing):
         raise UsageError(

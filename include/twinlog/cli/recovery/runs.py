@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def status(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
     """Say where the flow's failover stands, what can be done now, and which failovers and failbacks there were.
 
-    Such as `twinlog recovery status --flow 'A->B'`; then `twinlog failback --dry-run`.
+    Example: `twinlog recovery status --flow 'A->B'`. Next: `twinlog failback --dry-run`.
     """
     from twinlog.recovery import history as step
     from twinlog.recovery.report import at_risk
@@ -56,7 +56,7 @@ def abort(
 
     Exit 1 after the promotion, without a failover, and while something is left that a person has to undo.
 
-    Such as `twinlog recovery abort --reason 'A answers again'`; then `twinlog recovery status`.
+    Example: `twinlog recovery abort --reason 'A answers again'`. Next: `twinlog recovery status`.
     """
     from twinlog.recovery import abort as step
     from twinlog.recovery.reverse import opened_way_home
@@ -76,11 +76,11 @@ def follow(
 ) -> int:
     """Let a promoted flow follow again, after a failback by hand: its clients are on the source again.
 
-    So does a flow whose source was promoted without the target, which was lost on the way home, or before, and is back.
+    Also for a flow whose source was promoted because the target was lost, once the target is back.
 
     Exit 1 for a flow that is not promoted, and while something is left that a person has to undo.
 
-    Such as `twinlog recovery follow --reason 'clients are on A'`; then `twinlog run --once`.
+    Example: `twinlog recovery follow --reason 'clients are on A'`. Next: `twinlog run --once`.
     """
     from twinlog.recovery import abort as step
     from twinlog.recovery.reverse import opened_way_home

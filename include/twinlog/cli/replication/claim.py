@@ -24,7 +24,7 @@ def claim(
 ) -> int:
     """Take over progress, map and ledger under this flow's name, between the clusters that answer now.
 
-    Such as `twinlog migrate claim --flow 'A->west' --reason 'B is west now'`; then `twinlog run --once`.
+    Example: `twinlog migrate claim --flow 'A->west' --reason 'B is west now'`. Next: `twinlog run --once`.
     """
     from twinlog.cluster.api import open_clusters
     from twinlog.copying import claim as claiming

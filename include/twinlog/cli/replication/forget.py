@@ -26,7 +26,7 @@ def forget(
 
     That is its progress, offset map, incarnations, pauses and gaps. A topic of that name created later is a new one.
 
-    Such as `twinlog topics forget --topic orders --dry-run`; then `twinlog status`.
+    Example: `twinlog topics forget --topic orders --dry-run`. Next: `twinlog status`.
     """
     from twinlog.lifecycle import forget as step
     from twinlog.state.own_clusters import open_own_clusters

@@ -24,7 +24,7 @@ def gaps(
 ) -> int:
     """List records that will never be copied: deleted by the source, or left out; expired and accepted gaps too.
 
-    Such as `twinlog topics gaps --flow 'A->B'`; then `twinlog accept`.
+    Example: `twinlog topics gaps --flow 'A->B'`. Next: `twinlog accept`.
     """
     from twinlog.facts.gaps import read_gaps
     from twinlog.state.ledger import read_ledger

@@ -44,7 +44,7 @@ def offsets(
 
     With --to a paused partition goes on at a later upstream offset; what that leaves out becomes a gap.
 
-    Such as `twinlog topics offsets --topic orders --partition 3 --to 4712`; then `twinlog topics gaps`.
+    Example: `twinlog topics offsets --topic orders --partition 3 --to 4712`. Next: `twinlog topics gaps`.
     """
     _, chosen = load_one_flow(config, flow)
     named = options.parse_topics(topics)

@@ -38,9 +38,9 @@ def pause(
     flow: FlowOption = None,
     topic: TopicsOption = None,
 ) -> int:
-    """Pause flows, or some topics of them; what is being copied now is copied to the end of its cycle.
+    """Pause flows, or some of their topics; a cycle that runs now still ends.
 
-    Such as `twinlog pause --flow 'A->B' --topic orders --reason 'load on B'`; then `twinlog resume`.
+    Example: `twinlog pause --flow 'A->B' --topic orders --reason 'load on B'`. Next: `twinlog resume`.
     """
     flows = load_flows(config, flow)
     return _each(flows, lambda one: _changed(one, topic, reason, resume=False))
@@ -53,9 +53,9 @@ def resume(
     flow: FlowOption = None,
     topic: TopicsOption = None,
 ) -> int:
-    """Let paused flows, or some topics of them, go on from where they are.
+    """Resume paused flows, or some of their topics, where they stopped.
 
-    Such as `twinlog resume --flow 'A->B'`; then `twinlog status`.
+    Example: `twinlog resume --flow 'A->B'`. Next: `twinlog status`.
     """
     flows = load_flows(config, flow)
     return _each(flows, lambda one: _changed(one, topic, reason, resume=True))

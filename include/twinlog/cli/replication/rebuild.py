@@ -31,7 +31,7 @@ def rebuild(
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood.
 
-    Such as `twinlog topics rebuild --topic orders --dry-run`; then `twinlog audit --topic orders`.
+    Example: `twinlog topics rebuild --topic orders --dry-run`. Next: `twinlog audit --topic orders`.
     """
     from twinlog.lifecycle import rebuild as step
     from twinlog.state.own_clusters import open_own_clusters

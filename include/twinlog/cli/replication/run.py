@@ -64,11 +64,11 @@ def run(
     """Run a replication cycle here, or follow the source, without Airflow.
 
     Copies records, translates and commits the offsets of consumer groups, writes heartbeats, validates the copies and
-    reports. Its duties: topic configs, ACLs and quotas are synced, what is new is audited when
-    twinlog.audit.schedule says so, and an alarm goes to twinlog.alert.url. It runs no twinlog gate. Several that follow
-    one flow: one leads, the others stand by.
+    reports. Its duties: topic configs, ACLs and quotas are synced, what is new is audited when twinlog.audit.schedule
+    says so, and an alarm goes to twinlog.alert.url. It runs no twinlog gate. If several follow one flow, one leads and
+    the others stand by.
 
-    Such as `twinlog run --once --flow 'A->B'`; then `twinlog status`.
+    Example: `twinlog run --once --flow 'A->B'`. Next: `twinlog status`.
     """
     seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
@@ -211,7 +211,11 @@ def run_once(
 
     with shown() as on_progress:
         if len(flows) == 1 or len({master or flow.copy.spark_master for flow in flows}) > 1:
-            return each_flow(flows, cycle, failed)
+            try:
+                return each_flow(flows, cycle, failed)
+            except KeyboardInterrupt:
+                interrupt()
+                raise
         return flows_at_once(flows, cycle, failed, AT_ONCE, interrupt)
 
 
