@@ -204,7 +204,7 @@ def _classic(
     settings |= protection.protection(where, chosen)
     on_ctrl_c = signal.getsignal(signal.SIGINT)
     context = SparkContext.getOrCreate(SparkConf().setAll(settings.items()).setAppName(app_name))
-    if threading.current_thread() is threading.main_thread():
+    if on_ctrl_c is not None and threading.current_thread() is threading.main_thread():
         # PySpark's handler asks the JVM, whatever it interrupts, and raises what py4j raises.
         signal.signal(signal.SIGINT, on_ctrl_c)
     if not where.startswith("local"):  # a job may have to wait for a slot

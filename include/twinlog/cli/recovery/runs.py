@@ -50,7 +50,7 @@ def abort(
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
     flow: OneFlowOption = None,
 ) -> int:
-    """Roll the failover back that is under way: the flow is as before. A way home leaves clients where they are.
+    """Roll back the failover that is under way: the flow is as before. A way home leaves clients where they are.
 
     A failover without the source of a flow that copied home leaves it on the way home.
 
