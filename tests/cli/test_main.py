@@ -200,14 +200,14 @@ def test_bare_failback_does_not_go_home_without_a_person(
     assert (1, "", 1, True) == (code, out, err.count("\n"), "--save only counts" in err)
 
 
-def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback, and the exit code shells expect."""
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("twinlog.cli.machine.doctor.inspect_machine", interrupted)
-    assert _run(capsys, "check", "--machine") == (130, "", "")
+    assert _run(capsys, "check", "--machine") == (130, "", "error: interrupted\n")
 
 
 def test_a_mistake_of_ours_asks_to_be_reported(
