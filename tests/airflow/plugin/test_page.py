@@ -26,6 +26,13 @@ def get(url: str, **headers: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+FLOWS = (
+    *("east->west", "west->east", "upper->lower", "left->right"),
+    *("north->south", "south->north", "day->night"),
+)
+"""The flows of the scheduler's file."""
+
+
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_nobody_without_a_login(scheduler, address: str) -> None:
     """Airflow leaves a plugin's addresses open: ours ask, and show nothing."""
@@ -58,8 +65,7 @@ def test_json_for_those_who_are_logged_in(scheduler) -> None:
         return body if status == 200 else None
 
     flows = {flow["flow"]: flow for flow in json.loads(scheduler.wait("a reading", read))["flows"]}
-    names = ("east->west", "west->east", "upper->lower", "left->right", "north->south", "south->north")
-    assert {name: f"replicate__{name.replace('->', '__')}" for name in names} == {
+    assert {name: f"replicate__{name.replace('->', '__')}" for name in FLOWS} == {
         name: flow["dag_id"] for name, flow in flows.items()
     }
     assert all(not flow["error"] for flow in flows.values())
@@ -87,7 +93,7 @@ def test_pages_inside_airflows_ui(scheduler, browser, tmp_path: Path) -> None:
     frame.get_by_role("link", name="All flows").click()
     frame.get_by_role("heading", name="west→east").wait_for(timeout=60_000)
     titles = {title.strip() for title in frame.locator("h2").all_inner_texts()}
-    assert {*("east→west", "west→east", "upper→lower", "left→right", "north→south", "south→north")} == titles
+    assert {name.replace("->", "→") for name in FLOWS} == titles
     assert [] == [url for url in failures if "/twinlog" in url or "Content Security" in url]
     page.screenshot(path=tmp_path / "pages-in-airflow.png")
 
