@@ -13,6 +13,9 @@ told apart push the two bounds away from each other. The end is proved only if b
 
 Compacted topics may lack records on either side. A record with a key may be gone from the source. A record after MM2's
 position may be missing from the target if a later one there has its key.
+
+Copies that are only observed are matched by another walk (`observe/align`): it goes on over what it cannot match, and
+names it.  Here one end is proved by two bounds, or nobody takes over.
 """
 
 from __future__ import annotations
