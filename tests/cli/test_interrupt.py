@@ -1,6 +1,7 @@
 """Ctrl-C at a real process: one line and exit code 130, whatever it hits, however often it is pressed."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -38,6 +39,17 @@ def _press(process: subprocess.Popen[str], times: int) -> tuple[int, list[str]]:
     return code, [line for line in err.splitlines() if "JAVA_TOOL_OPTIONS" not in line]
 
 
+def _none_left(group: int) -> bool:
+    """Say whether all that a command started ends within ten seconds, such as its JVM."""
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_command_that_waits_for_a_broker_ends(times: int, tmp_path: Path) -> None:
     """Neither a traceback nor a cluster that cannot be reached."""
@@ -66,7 +78,7 @@ def test_a_spark_that_starts_is_no_error(
     unique_topic: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """What py4j raises then is no Spark that cannot be reached."""
+    """What py4j raises then is no Spark that cannot be reached, and no JVM is left behind."""
     topic = unique_topic("interrupted")
     create_topic(cluster_a, topic, 1)
     file = tmp_path / "mm2.properties"
@@ -82,5 +94,6 @@ def test_a_spark_that_starts_is_no_error(
         time.sleep(seconds)
         if process.poll() is None and (code_and_lines := _press(process, times)):
             code, lines = code_and_lines
-            assert not any("Traceback" in line or "py4j" in line for line in lines)
+            assert [] == [line for line in lines if re.search("Traceback|py4j|Exception", line)], lines
             assert code == 130 or "ending on SIGINT; what is committed counts" in lines
+        assert _none_left(process.pid)

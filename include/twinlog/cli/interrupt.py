@@ -29,6 +29,9 @@ def _first(number: int, frame: FrameType | None) -> NoReturn:
     pressed.set()
     signal.signal(signal.SIGINT, end_at_once)
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(
+        lambda _: False
+    )  # py4j logs the interrupt by the root logger, which nobody else does
     threading.excepthook = lambda _: None
     raise KeyboardInterrupt
 

@@ -195,7 +195,8 @@ def _classic(
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     # PySpark starts a JVM with a command line that every user can see: it must hold no secret.
-    SparkContext._ensure_initialized(conf=SparkConf().setAll(settings.items()))
+    with _ctrl_c_held_back():
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(settings.items()))
     chosen = dict(SparkConf().getAll())  # with the settings of spark-defaults.conf and spark-submit
     where = master or chosen.get("spark.master", "")
     if not where.startswith("local"):
@@ -213,6 +214,23 @@ def _classic(
     spark = SparkSession.builder.getOrCreate()
     beside.plan(spark)
     return spark
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Hold back Ctrl-C for the seconds in which PySpark starts its JVM: until then that would outlive this process."""
+    pressed: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        signal.raise_signal(signal.SIGINT)
 
 
 def reason_of_no_session(error: Exception) -> str:
