@@ -20,7 +20,7 @@ LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 def guarded() -> Iterator[EmbeddedKafka]:
     """A target where the user `dr` may do nothing yet."""
     settings = {"allow.everyone.if.no.acl.found": "false"}
-    with EmbeddedKafka("G", listeners=["SASL_PLAINTEXT"], users={"dr": "pw"}, settings=settings) as cluster:
+    with EmbeddedKafka("G", listeners=["SASL_PLAINTEXT"], users={"dr": "dr-secret"}, settings=settings) as cluster:
         yield cluster
 
 
@@ -47,7 +47,7 @@ def _as_dr(cluster: EmbeddedKafka) -> str:
     """Bootstrap servers and the log-in, as the lines of a file."""
     return (
         f"{cluster.address('SASL_PLAINTEXT')}\nB.security.protocol = SASL_PLAINTEXT\n"
-        f'B.sasl.mechanism = SCRAM-SHA-512\nB.sasl.jaas.config = {LOGIN} required username="dr" password="pw";'
+        f'B.sasl.mechanism = SCRAM-SHA-512\nB.sasl.jaas.config = {LOGIN} required username="dr" password="dr-secret";'
     )
 
 
@@ -84,7 +84,7 @@ def test_missing_permissions_are_named_with_the_lines_that_grant_them(
     assert any(
         "--transactional-id 'twinlog-A->B-' --resource-pattern-type prefixed" in it for it in flow["acls"]
     )
-    assert "pw" not in json.dumps(flow).replace("kafka", "")
+    assert "dr-secret" not in json.dumps(flow)
 
 
 def test_a_wrong_password_is_exit_3(
@@ -95,7 +95,7 @@ def test_a_wrong_password_is_exit_3(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The cluster answers and refuses the login."""
-    login = _as_dr(guarded).replace('"pw"', '"wrong"')
+    login = _as_dr(guarded).replace('"dr-secret"', '"wrong"')
     code, flow = _check(capsys, tmp_path, cluster_a.bootstrap_servers, login, orders)
     assert (code, flow["error"]["code"]) == (3, "authentication")
 
