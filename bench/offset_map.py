@@ -26,7 +26,7 @@ import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.config.flow.load import load
 from twinlog.formats.map.offset_map import MapKey, SegmentDraft, encode_map_key
 from twinlog.formats.mm2.connect_offset import partition_for
@@ -82,7 +82,7 @@ def write(bootstrap: str, runs: int, runs_a_piece: int) -> tuple[int, int]:
 def read(properties: Path, runs: int) -> dict[str, float | str]:
     """Load the map from its topic, and translate every group; measure this very process."""
     flow = load(properties).flows["A->B"]
-    cluster = KafkaCluster(flow.target)
+    cluster = Cluster(flow.target)
     cluster.cluster_id()
     before, clock = _megabytes(), _Clock()
     maps = read_packed(flow, cluster)

@@ -32,8 +32,7 @@ from twinlog.airflow.operators.copy import for_xcom
 from twinlog.airflow.xcom import shortened
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.api import Clusters, open_clusters
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster, Clusters, open_clusters
 from twinlog.config.flow.load import load as load_configuration
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying import ranges
@@ -240,7 +239,7 @@ def measure(world: World) -> Row:
     row: Row = {}
     for name, (settings, topic) in state.items():
         shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
-        cluster = KafkaCluster(settings)
+        cluster = Cluster(settings)
         sizes = cluster.log_dirs().sizes
         wall, cpu = time.monotonic(), time.process_time()
         latest = cluster.latest(topic)

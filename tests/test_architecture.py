@@ -93,7 +93,7 @@ LIGHT = (
     "config.flow.load",
     "protocol.fetcher",
     "lane.copy.copy_lane",
-    "cluster.kafka",
+    "cluster.api",
     "state.ledger",
     "client",
     "lab.kafka",

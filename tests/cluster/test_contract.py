@@ -11,7 +11,6 @@ from fake_cluster import FakeCluster
 from lab import wait_until
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, OffsetChange
 from twinlog.cluster.api import Cluster
-from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import ConfigSource, InternalRecord, NewTopic, PartitionOffsets
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.errors import ClusterRefused
@@ -25,7 +24,7 @@ def cluster(request) -> Cluster:
         return FakeCluster("A")
     bootstrap = request.getfixturevalue("cluster_a").bootstrap_servers
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
-    return KafkaCluster(ClusterSettings("A", bootstrap, ConnectionSettings("A", ((host, int(port)),))))
+    return Cluster(ClusterSettings("A", bootstrap, ConnectionSettings("A", ((host, int(port)),))))
 
 
 @pytest.fixture

@@ -40,8 +40,7 @@ from twinlog.audit import audit
 from twinlog.audit.lane import LocalAuditRunner
 from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.api import open_clusters
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster, open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.copying.ownership import Ownership
@@ -419,7 +418,7 @@ def test_what_is_hidden_from_twinlog_is_never_nothing(tmp_path: Path) -> None:
         pair.audit()
         produce(a, "orders", numbered(70, 75), 1)
 
-        def dry_without(cluster: KafkaCluster, name: str, operation: str) -> tuple[int, dict]:
+        def dry_without(cluster: Cluster, name: str, operation: str) -> tuple[int, dict]:
             denial = AclBinding("TOPIC", "LITERAL", name, "User:alice", "*", operation, "DENY")
             cluster.create_acls([denial]).require()
             found = pair.command("failover", "--mode", "planned", "--dry-run")
@@ -481,11 +480,11 @@ def test_a_group_that_would_skip_records(new_pair) -> None:
     assert list(range(250, 300)) == reader.read
 
 
-def administrator(cluster: Any) -> KafkaCluster:
+def administrator(cluster: Any) -> Cluster:
     """Open a cluster as the user that may do everything."""
     host, port = cluster.bootstrap_servers.split(":")
     connection = ConnectionSettings("admin", ((host, int(port)),))
-    return KafkaCluster(ClusterSettings("admin", cluster.bootstrap_servers, connection))
+    return Cluster(ClusterSettings("admin", cluster.bootstrap_servers, connection))
 
 
 def state_of(report: dict, step: str) -> str:

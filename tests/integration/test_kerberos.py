@@ -22,7 +22,7 @@ from test_home_other_names import Pair
 
 from lab import Seen, commit_group, create_topic, cycle, produce, read
 from twinlog.cli.main import main
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -62,7 +62,7 @@ def test_few_records_are_written_by_requests(
     _, target = kerberos_clusters
     topic = unique_topic("changed")
     create_topic(target, topic)
-    cluster = KafkaCluster(written().target, written=True)
+    cluster = Cluster(written().target, written=True)
     at = TopicPartition(topic, 1)
     assert {topic: None} == dict(cluster.create_partitions({topic: 2}).require())
     cluster.produce(topic, [InternalRecord(b"k%d" % n, b"v" * 300_000, 1, n + 1) for n in range(5)])

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from lab import commit_group, create_topic
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.lab.kafka.broker import EmbeddedKafka
 
@@ -28,11 +28,11 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
 
 
 @pytest.fixture
-def opened(three: EmbeddedKafka) -> Iterator[KafkaCluster]:
+def opened(three: EmbeddedKafka) -> Iterator[Cluster]:
     """It has asked once, so that its connections are open when the broker is lost."""
     hosts = [it.rpartition(":") for it in three.bootstrap_servers.split(",")]
     connection = ConnectionSettings("A", tuple((host, int(port)) for host, _, port in hosts))
-    cluster = KafkaCluster(ClusterSettings("A", three.bootstrap_servers, connection))
+    cluster = Cluster(ClusterSettings("A", three.bootstrap_servers, connection))
     assert set(GROUPS) <= {it.group for it in cluster.groups()}
     assert set(GROUPS) == set(cluster.committed_offsets(GROUPS).require())
     yield cluster
@@ -49,7 +49,7 @@ def coordinator_of_some(three: EmbeddedKafka) -> int:
 
 @pytest.mark.parametrize("lose", ["kill", "pause"])
 def test_groups_are_listed_and_read_right_after_a_broker_was_lost(
-    lose: str, three: EmbeddedKafka, opened: KafkaCluster
+    lose: str, three: EmbeddedKafka, opened: Cluster
 ) -> None:
     """It stays named for some seconds: none of its groups is left out meanwhile."""
     getattr(three, lose)(coordinator_of_some(three))
@@ -62,7 +62,7 @@ def test_groups_are_listed_and_read_right_after_a_broker_was_lost(
 
 @pytest.mark.parametrize("lose", ["kill", "pause"])
 def test_offsets_are_read_right_after_a_coordinator_was_lost(
-    lose: str, three: EmbeddedKafka, opened: KafkaCluster
+    lose: str, three: EmbeddedKafka, opened: Cluster
 ) -> None:
     """Within a minute, as all methods promise."""
     getattr(three, lose)(coordinator_of_some(three))

@@ -27,8 +27,7 @@ from twinlog.audit.request import AuditMode, AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
-from twinlog.cluster.api import Clusters, open_clusters
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster, Clusters, open_clusters
 from twinlog.cluster.permissions.needs import Kind, Names, needs
 from twinlog.config.flow.load import load
 from twinlog.config.flow.metadata import Profile
@@ -67,10 +66,10 @@ class Pair:
     admin: Clusters
 
 
-def as_administrator(cluster: EmbeddedKafka, alias: str) -> KafkaCluster:
+def as_administrator(cluster: EmbeddedKafka, alias: str) -> Cluster:
     host, port = cluster.bootstrap_servers.split(":")
     connection = ConnectionSettings(alias, ((host, int(port)),))
-    return KafkaCluster(ClusterSettings(alias, cluster.bootstrap_servers, connection))
+    return Cluster(ClusterSettings(alias, cluster.bootstrap_servers, connection))
 
 
 @pytest.fixture(scope="module")
@@ -620,4 +619,4 @@ def test_a_plan_over_a_thousand_topics(
         assert 0 == left
     source.delete_acls(acls).require()
     source.delete_topics(names).require()
-    KafkaCluster(flow.target).delete_topics([f"A.{name}" for name in names]).require()
+    Cluster(flow.target).delete_topics([f"A.{name}" for name in names]).require()

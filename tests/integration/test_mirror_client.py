@@ -25,8 +25,7 @@ from lab import (
     read_with_offsets,
 )
 from twinlog import clock
-from twinlog.cluster.api import open_clusters
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster, open_clusters
 from twinlog.config.flow.load import Configuration, load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.mm2.records import Checkpoint
@@ -107,7 +106,7 @@ def test_the_java_client_and_formatters_read_what_we_wrote(cluster_a, cluster_b,
     commit_group(cluster_a, group, topic, 120)
     commit_group(cluster_a, f"deleted {topic}", topic, 60)
     assert 2 == sync(flow).checkpoints
-    KafkaCluster(flow.source).delete_groups([f"deleted {topic}"]).require()
+    Cluster(flow.source).delete_groups([f"deleted {topic}"]).require()
     fill(cluster_a, topic, 300, 10)
     cycle(flow)
     (row,) = sync(flow).rows
@@ -152,13 +151,13 @@ def test_the_java_client_reads_on_when_old_checkpoints_were_deleted(
     monkeypatch.setattr(checkpoint_upkeep, "WORTH_IT", 1)
     monkeypatch.setattr(clock, "now_ms", lambda: NOW - checkpoint_upkeep.KEPT_MS - 3_600_000)
     assert 2 == sync(flow).checkpoints
-    KafkaCluster(flow.source).delete_groups([ended]).require()
+    Cluster(flow.source).delete_groups([ended]).require()
     for at, expected in ((NOW - 3_600_000, (1, 0, 1, ())), (NOW, (1, 1, 1, ())), (NOW, (0, 0, 0, ()))):
         monkeypatch.setattr(clock, "now_ms", lambda at=at: at)
         with open_clusters(flow) as clusters:
             result = checkpoints.run(flow, clusters)
         assert expected == (result.ended, result.deleted, result.checkpoints, result.notes)
-    target = KafkaCluster(flow.target)
+    target = Cluster(flow.target)
     assert [group] == [it.group for it in checkpoints_of(target, kept)]
     assert CUT_BY_OFFSET == {
         name: value.value

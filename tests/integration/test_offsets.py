@@ -30,8 +30,7 @@ from lab import (
     read_with_offsets,
 )
 from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.api import Clusters, open_clusters
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster, Clusters, open_clusters
 from twinlog.config.flow.copying import PoisonPolicy
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -236,7 +235,7 @@ def test_rewound_active_deleted_and_unknown_groups(cluster_a, cluster_b, tmp_pat
     while not member.assignment():
         assert time.monotonic() < deadline
         member.poll(0.2)
-    source = KafkaCluster(flow.source)
+    source = Cluster(flow.source)
     source.delete_groups([deleted]).require()
     result = sync(flow)
     member.close()
@@ -247,7 +246,7 @@ def test_rewound_active_deleted_and_unknown_groups(cluster_a, cluster_b, tmp_pat
         beyond: (SyncState.WRONGLY_NOT, SyncReason.INVALID_OFFSET),
     } == {row.group: (row.state, row.reason) for row in result.rows}
     assert 1 == result.ended
-    target = KafkaCluster(flow.target)
+    target = Cluster(flow.target)
     standing = target.committed_offsets([rewound, follows, active]).require()
     assert {rewound: 80, follows: 10, active: 80} == {
         group: it[remote, 0].offset for group, it in standing.items()
@@ -339,7 +338,7 @@ def test_five_thousand_groups(cluster_a, cluster_b, tmp_path, unique_topic):
     for partition in range(4):
         produce(cluster_a, topic, some(0, 1000), partition)
     cycle(flow)
-    source = KafkaCluster(flow.source)
+    source = Cluster(flow.source)
     changes = {
         f"{n:04}-{topic}": {Place(topic, p): OffsetChange((n * 7 + p) % 1000, None) for p in range(4)}
         for n in range(5000)

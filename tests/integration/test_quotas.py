@@ -12,7 +12,7 @@ import pytest
 
 from lab import NOW, Seen, create_topic, cycle, flow_of, produce, read
 from twinlog.cluster.admin.access_values import QuotaEntity
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.config.security.connection import ClusterSettings
 
 pytestmark = pytest.mark.integration
@@ -23,7 +23,7 @@ BYTES_PER_SECOND = 100_000
 @contextmanager
 def quota(settings: ClusterSettings, key: str, rate: float) -> Iterator[None]:
     """Let the flow's clients alone have a quota."""
-    cluster = KafkaCluster(settings)
+    cluster = Cluster(settings)
     entity = QuotaEntity.of({"client-id": settings.connection.client_id})
     cluster.alter_quotas({entity: {key: rate}}).require()
     try:

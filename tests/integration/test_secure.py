@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from in_turn import in_turn
 
 from lab import Seen, ThreadRunner, create_topic, cycle, produce, read
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
@@ -210,7 +210,7 @@ def test_a_listener_without_sasl_is_not_called_a_wrong_password(
     path.write_text(path.read_text().replace(there, none))
     source = load(path).flows[flow.name].source
     said = []
-    for ask in (Brokers(source.connection).any_broker, KafkaCluster(source).cluster_id):
+    for ask in (Brokers(source.connection).any_broker, Cluster(source).cluster_id):
         with pytest.raises(ClusterRefused) as caught:
             ask()
         said.append((caught.value.code, caught.value.message))

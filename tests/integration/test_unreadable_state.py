@@ -20,8 +20,7 @@ from lab import Seen, commit_group, configure, create_topic, cycle, produce, rea
 from twinlog.cli.main import main
 from twinlog.client import Ask, open_flow
 from twinlog.cluster.admin.access_values import AclBinding
-from twinlog.cluster.api import open_clusters
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster, open_clusters
 from twinlog.cluster.permissions.needs import Names, needs
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.load import load
@@ -51,7 +50,7 @@ USER = "User:poor"
 class Guarded:
     """Two clusters that allow nothing by themselves, a flow between them as a user, and its file."""
 
-    admins: tuple[KafkaCluster, KafkaCluster]
+    admins: tuple[Cluster, Cluster]
     flow: FlowSettings
     config: Path
     group: str
@@ -94,10 +93,10 @@ class Guarded:
         return found
 
 
-def administrator(cluster: EmbeddedKafka, alias: str) -> KafkaCluster:
+def administrator(cluster: EmbeddedKafka, alias: str) -> Cluster:
     host, port = cluster.bootstrap_servers.split(":")
     connection = ConnectionSettings(alias, ((host, int(port)),))
-    return KafkaCluster(ClusterSettings(alias, cluster.bootstrap_servers, connection))
+    return Cluster(ClusterSettings(alias, cluster.bootstrap_servers, connection))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 from twinlog.cli.main import main
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.trial import run, transactions
@@ -33,11 +33,11 @@ def login(user: str) -> str:
     )
 
 
-def reach(cluster: EmbeddedKafka) -> KafkaCluster:
+def reach(cluster: EmbeddedKafka) -> Cluster:
     """Reach a cluster as one who may do everything."""
     host, _, port = cluster.bootstrap_servers.partition(":")
     servers = ((host, int(port)),)
-    return KafkaCluster(ClusterSettings("X", cluster.bootstrap_servers, ConnectionSettings("X", servers)))
+    return Cluster(ClusterSettings("X", cluster.bootstrap_servers, ConnectionSettings("X", servers)))
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,18 @@ from twinlog.protocol.kept_brokers import KeptBrokers
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaTurn:
-    """A turn just taken on real brokers."""
+class Turn:
+    """A turn to change a flow's state, beside its lanes, just taken."""
 
     brokers: KeptBrokers
     writer: Writer
 
     def write(self, records: Mapping[str, Sequence[InternalRecord]]) -> None:
-        """Write records as `twinlog.cluster.api.Turn` promises it."""
+        """Commit records, by topic, in one transaction; call this once.
+
+        Raises FencedError if somebody has taken the next turn, and errors of the cluster; nothing is written then.  If
+        the answer is lost, TransientError: the next turn settles it.
+        """
         entries = [
             StateRecord(topic, record.partition, record.key, record.value)
             for topic in records

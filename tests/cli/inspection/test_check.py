@@ -20,7 +20,9 @@ LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 def guarded() -> Iterator[EmbeddedKafka]:
     """A target where the user `dr` may do nothing yet."""
     settings = {"allow.everyone.if.no.acl.found": "false"}
-    with EmbeddedKafka("G", listeners=["SASL_PLAINTEXT"], users={"dr": "dr-secret"}, settings=settings) as cluster:
+    with EmbeddedKafka(
+        "G", listeners=["SASL_PLAINTEXT"], users={"dr": "dr-secret"}, settings=settings
+    ) as cluster:
         yield cluster
 
 

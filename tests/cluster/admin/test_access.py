@@ -8,7 +8,7 @@ import pytest
 
 from lab import assert_soon
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.portions import rounds
 from twinlog.cluster.values import ConfigSource, NewTopic
 from twinlog.config.security.connection import (
@@ -20,26 +20,26 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 
 
 @pytest.fixture(scope="module")
-def cluster(cluster_a: EmbeddedKafka) -> KafkaCluster:
+def cluster(cluster_a: EmbeddedKafka) -> Cluster:
     host, port = cluster_a.bootstrap_servers.split(":")
     connection = ConnectionSettings("A", ((host, int(port)),))
-    return KafkaCluster(ClusterSettings("A", cluster_a.bootstrap_servers, connection))
+    return Cluster(ClusterSettings("A", cluster_a.bootstrap_servers, connection))
 
 
 @pytest.fixture
-def topic(cluster: KafkaCluster) -> Iterator[str]:
+def topic(cluster: Cluster) -> Iterator[str]:
     name = f"access-{uuid.uuid4().hex[:6]}"
     cluster.create_topics([NewTopic(name, 1, 1)]).require()
     yield name
     cluster.delete_topics([name])
 
 
-def of_this_test(cluster: KafkaCluster, part: str) -> set[AclBinding]:
+def of_this_test(cluster: Cluster, part: str) -> set[AclBinding]:
     return {it for it in cluster.describe_acls() if part in it.name + it.principal}
 
 
 @pytest.mark.integration
-def test_acls_come_back_as_they_were_created(cluster: KafkaCluster, topic: str) -> None:
+def test_acls_come_back_as_they_were_created(cluster: Cluster, topic: str) -> None:
     """Every type of resource, pattern, permission and operation that Kafka 4.3 has; creating twice is one ACL."""
     bindings = {
         AclBinding("TOPIC", "LITERAL", topic, "User:jo", "*", "READ", "ALLOW"),
@@ -61,7 +61,7 @@ def test_acls_come_back_as_they_were_created(cluster: KafkaCluster, topic: str) 
 
 
 @pytest.mark.integration
-def test_a_refused_acl_leaves_the_others(cluster: KafkaCluster, topic: str) -> None:
+def test_a_refused_acl_leaves_the_others(cluster: Cluster, topic: str) -> None:
     """The broker answers one by one, and so do we."""
     good = AclBinding("TOPIC", "LITERAL", topic, "User:jo", "*", "READ", "ALLOW")
     bad = replace(good, principal="jo")  # no type
@@ -72,7 +72,7 @@ def test_a_refused_acl_leaves_the_others(cluster: KafkaCluster, topic: str) -> N
 
 
 @pytest.mark.integration
-def test_quotas_are_set_and_removed_one_by_one(cluster: KafkaCluster) -> None:
+def test_quotas_are_set_and_removed_one_by_one(cluster: Cluster) -> None:
     """Users, clients, both, and the default; a bad key does not hold up the good one beside it."""
     user = f"u-{uuid.uuid4().hex[:6]}"
     entities = [
@@ -108,7 +108,7 @@ def test_a_request_has_one_key_of_an_entity() -> None:
 
 
 @pytest.mark.integration
-def test_a_bad_config_leaves_the_others_of_its_topic(cluster: KafkaCluster, topic: str) -> None:
+def test_a_bad_config_leaves_the_others_of_its_topic(cluster: Cluster, topic: str) -> None:
     """Unknown names and values that a broker refuses, each with its reason; removing works beside them."""
     cluster.alter_topic_configs({topic: {"max.message.bytes": "5000"}}).require()
     answers = cluster.alter_topic_configs({
@@ -136,5 +136,5 @@ def test_a_cluster_without_authorizer_says_so(tmp_path) -> None:
             "N", plain.bootstrap_servers, ConnectionSettings("N", ((host, int(port)),))
         )
         with pytest.raises(ClusterRefused, match="no authorizer") as caught:
-            KafkaCluster(settings).describe_acls()
+            Cluster(settings).describe_acls()
     assert "no-authorizer" == caught.value.code

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from twinlog.cluster.admin.groups import CommittedOffset, GroupPartition, GroupState, GroupType, OffsetChange
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.values import NewTopic
 from twinlog.config.security.connection import (
     ClusterSettings,
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def cluster(cluster_a) -> KafkaCluster:
+def cluster(cluster_a) -> Cluster:
     host, _, port = cluster_a.bootstrap_servers.partition(",")[0].rpartition(":")
     settings = ConnectionSettings("A", ((host, int(port)),))
-    return KafkaCluster(ClusterSettings("A", cluster_a.bootstrap_servers, settings))
+    return Cluster(ClusterSettings("A", cluster_a.bootstrap_servers, settings))
 
 
 @pytest.fixture

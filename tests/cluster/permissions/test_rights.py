@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from twinlog.cluster.kafka import KafkaCluster
+from twinlog.cluster.api import Cluster
 from twinlog.cluster.permissions.needs import Finding, Kind, Names, Need, Resource, acl_lines, judge, needs
 from twinlog.cluster.permissions.rights import find_rights
 from twinlog.cluster.values import NewTopic
@@ -52,9 +52,9 @@ def _settings(cluster: EmbeddedKafka, user: str, alias: str) -> ClusterSettings:
     return ClusterSettings(alias, address, connection)
 
 
-def _administrator(cluster: EmbeddedKafka) -> KafkaCluster:
+def _administrator(cluster: EmbeddedKafka) -> Cluster:
     host, port = cluster.bootstrap_servers.split(":")
-    return KafkaCluster(ClusterSettings("G", "", ConnectionSettings("G", ((host, int(port)),))))
+    return Cluster(ClusterSettings("G", "", ConnectionSettings("G", ((host, int(port)),))))
 
 
 def _wanted(flow: FlowSettings) -> tuple[Need, ...]:

@@ -20,7 +20,7 @@ from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.audit.coverage import PartitionCoverage
-    from twinlog.cluster.kafka import KafkaCluster
+    from twinlog.cluster.api import Cluster
     from twinlog.groups.report import CheckpointsResult
     from twinlog.monitoring.status import FlowStatus
     from twinlog.state.ledger import Ledger
@@ -176,7 +176,7 @@ class FlowReader:
     def __init__(self, dag_id: str, flow: FlowSettings) -> None:
         self.flow = flow
         self._seen = SeenFlow(dag_id, flow)
-        self._clusters: tuple[KafkaCluster, ...] = ()
+        self._clusters: tuple[Cluster, ...] = ()
 
     def read(self) -> SeenFlow:
         """Return what is seen now, or why nothing is."""
@@ -197,13 +197,12 @@ class FlowReader:
         self._seen = replace(blank, at=time.time(), error=error, hint=hint, reports=kept_reports(self.flow))
 
     def _read(self) -> SeenFlow:
-        from twinlog.cluster.api import Clusters
-        from twinlog.cluster.kafka import KafkaCluster
+        from twinlog.cluster.api import Cluster, Clusters
         from twinlog.monitoring import status
         from twinlog.recovery.reverse import as_noted
         from twinlog.topics.snapshot import FlowSnapshot
 
-        self._clusters = self._clusters or (KafkaCluster(self.flow.source), KafkaCluster(self.flow.target))
+        self._clusters = self._clusters or (Cluster(self.flow.source), Cluster(self.flow.target))
         clusters = Clusters(*self._clusters)
         flow = as_noted(self.flow, clusters.target)
         if flow.homes == {}:

@@ -128,8 +128,7 @@ def check_flow(flow: FlowSettings, others: SecondNames, *, trial: bool = False) 
 
     Raises ClusterUnreachable, ClusterRefused, and TerminalError if the clusters are not those of the flow.
     """
-    from twinlog.cluster.api import open_clusters
-    from twinlog.cluster.kafka import KafkaCluster
+    from twinlog.cluster.api import Cluster, open_clusters
     from twinlog.cluster.permissions.needs import acl_lines, judge, needs, recovery_needs
     from twinlog.lane.fence.fence import transactional_prefix
     from twinlog.topics.discovery_rules import nothing_selected, same_cluster
@@ -168,7 +167,7 @@ def check_flow(flow: FlowSettings, others: SecondNames, *, trial: bool = False) 
         if pair.target.alias not in by_alias:
             by_alias[pair.target.alias] = pair.target
             try:
-                rights |= KafkaCluster(pair.target).rights(wanted)
+                rights |= Cluster(pair.target).rights(wanted)
             except TwinlogError as error:
                 notes += (f"{pair.target.alias} gets no heartbeats of {pair.name}: {error}",)
                 warn(f"{flow.name}: {notes[-1]}")

@@ -63,11 +63,11 @@ def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> Explained
     if not explained.judged:
         warn(f"{flow.name}: topics are not judged: what decides about them is not on this machine")
         return explained
-    from twinlog.cluster.kafka import KafkaCluster
+    from twinlog.cluster.api import Cluster
     from twinlog.config.explain import explain_topics
 
     try:
-        names = KafkaCluster(flow.source).topic_names()
+        names = Cluster(flow.source).topic_names()
     except TwinlogError as error:
         warn(f"{flow.name}: topics are not judged: {error.message}")
         return explained

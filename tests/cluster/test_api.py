@@ -1,4 +1,4 @@
-"""KafkaCluster's verbs against real brokers."""
+"""Cluster's verbs against real brokers."""
 
 import random
 import time
@@ -11,7 +11,6 @@ from confluent_kafka import admin as kafka_admin
 
 from lab import assert_soon, commit_group
 from twinlog.cluster.api import Cluster
-from twinlog.cluster.kafka import KafkaCluster
 from twinlog.cluster.values import ConfigSource, InternalRecord, NewTopic, PartitionOffsets
 from twinlog.config.file.providers import Secret
 from twinlog.config.security.connection import (
@@ -27,9 +26,9 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 pytestmark = pytest.mark.integration
 
 
-def open_cluster(bootstrap: str, alias: str = "A") -> KafkaCluster:
+def open_cluster(bootstrap: str, alias: str = "A") -> Cluster:
     hosts = tuple((host, int(port)) for host, _, port in (it.rpartition(":") for it in bootstrap.split(",")))
-    return KafkaCluster(ClusterSettings(alias, bootstrap, ConnectionSettings(alias, hosts)))
+    return Cluster(ClusterSettings(alias, bootstrap, ConnectionSettings(alias, hosts)))
 
 
 @pytest.fixture
@@ -143,7 +142,7 @@ def alice(secure_cluster) -> Cluster:
     host, _, port = secure_cluster.address("SASL_PLAINTEXT").rpartition(":")
     login = SaslSettings("SCRAM-SHA-512", "alice", Secret("wonder land!"))
     connection = ConnectionSettings("S", ((host, int(port)),), SecurityProtocol.SASL_PLAINTEXT, sasl=login)
-    return KafkaCluster(ClusterSettings("S", secure_cluster.bootstrap_servers, connection))
+    return Cluster(ClusterSettings("S", secure_cluster.bootstrap_servers, connection))
 
 
 def test_a_refusing_acl_is_named(alice, secure_cluster, unique_topic):
@@ -166,7 +165,7 @@ def test_a_wrong_password_is_not_retried_for_long(secure_cluster):
     login = SaslSettings("SCRAM-SHA-512", "alice", Secret("guess"))
     connection = ConnectionSettings("S", ((host, int(port)),), SecurityProtocol.SASL_PLAINTEXT, sasl=login)
     with pytest.raises(ClusterRefused, match="does not accept the login"):
-        KafkaCluster(ClusterSettings("S", "", connection)).cluster_id()
+        Cluster(ClusterSettings("S", "", connection)).cluster_id()
 
 
 def test_the_wrong_listener_is_said(secure_cluster):
@@ -175,7 +174,7 @@ def test_the_wrong_listener_is_said(secure_cluster):
     connection = ConnectionSettings("S", ((host, int(port)),), SecurityProtocol.SSL)
     started = time.monotonic()
     with pytest.raises((ClusterRefused, ClusterUnreachable), match="S"):
-        KafkaCluster(ClusterSettings("S", "", connection)).cluster_id()
+        Cluster(ClusterSettings("S", "", connection)).cluster_id()
     assert time.monotonic() - started < 30
 
 
