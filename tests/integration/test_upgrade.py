@@ -18,33 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_turn import in_turn
 
 from lab import Seen, commit_group, configure, create_topic, produce, read
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
-RELEASES = {
-    "0.1.0": "c633fb6ad6c2c586b491def13fed33dc407a1a9d",
-    "0.2.0": "0b5f0fc0b35e5513ef2f107d5836b11f50b3ea4e",
-}
-"""Commits of the releases, since a clone may lack their tags."""
+RELEASE = "0b5f0fc0b35e5513ef2f107d5836b11f50b3ea4e"
+"""The commit of 0.2.0, since a clone may lack its tag."""
 
 
-@pytest.fixture(params=[*in_turn("0.1.0"), "0.2.0"])
-def earlier(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Path:
-    """The package of an earlier release."""
-    return package_of(request.param, repository, tmp_path)
-
-
-def package_of(release: str, repository: Path, tmp_path: Path) -> Path:
-    """Unpack a release, as its commit has it."""
-    commit = RELEASES[release]
+@pytest.fixture
+def earlier(repository: Path, tmp_path: Path) -> Path:
+    """The package of release 0.2.0, unpacked as its commit has it."""
     git = ["git", "-C", str(repository)]
-    if subprocess.run([*git, "cat-file", "-e", commit], capture_output=True, check=False).returncode:
-        pytest.skip(f"this clone has no history back to release {release}")
+    if subprocess.run([*git, "cat-file", "-e", RELEASE], capture_output=True, check=False).returncode:
+        pytest.skip("this clone has no history back to release 0.2.0")
     archive = tmp_path / "release.tar"
-    subprocess.run([*git, "archive", "--output", str(archive), commit, "include"], check=True)
+    subprocess.run([*git, "archive", "--output", str(archive), RELEASE, "include"], check=True)
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path / "release", filter="data")
     return tmp_path / "release" / "include"
@@ -130,10 +120,10 @@ def written_to(cluster: Any, topic: str) -> Iterator[list[Seen]]:
 
 @pytest.mark.parametrize("then", ["goes on", "aborts"])
 def test_an_open_failover_of_the_earlier_release(
-    then: str, repository: Path, cluster_a: Any, cluster_b: Any, tmp_path: Path
+    then: str, earlier: Path, repository: Path, cluster_a: Any, cluster_b: Any, tmp_path: Path
 ) -> None:
     """It waits for a client that still writes: this release promotes under its name, or takes all of it back."""
-    earlier, now = package_of("0.2.0", repository, tmp_path), repository / "include"
+    now = repository / "include"
     source, target = (f"{side}{uuid.uuid4().hex[:6]}" for side in "st")
     topic, flow = create_topic(cluster_a, f"upgrade-{source}"), f"{source}->{target}"
     more = {"twinlog__failover__wait__seconds": "1", "twinlog__gate__fence__seconds": "1"}

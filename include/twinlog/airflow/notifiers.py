@@ -14,6 +14,7 @@ from twinlog.airflow.alerts import send_to_address
 from twinlog.airflow.flows import dag_id_of, read_configuration
 from twinlog.airflow.plugin.links import page_of
 from twinlog.airflow.secrets import ask_airflow
+from twinlog.airflow.words import in_airflow
 from twinlog.airflow.xcom import MOST_CHARACTERS, short
 from twinlog.config.flow.load import enabled_flow
 from twinlog.errors import TwinlogError
@@ -75,7 +76,7 @@ def troubles_now(flow_name: str) -> tuple[Trouble, ...]:
     try:
         flow = enabled_flow(read_configuration(ask_airflow), flow_name)
     except TwinlogError as error:
-        return (Trouble(Tone.BAD, error.message, error.hint),)
+        return (Trouble(Tone.BAD, error.message, in_airflow(error.hint)),)
     except Exception as error:  # noqa: BLE001  a secrets back end may raise anything, and people must be told
         return (Trouble(Tone.BAD, f"The configuration cannot be read: {error!r}"),)
     dag_id = dag_id_of("replicate", flow.source.alias, flow.target.alias)
@@ -86,7 +87,9 @@ def what_happened(context: Mapping[str, Any]) -> str:
     """Say in one line which task or run this is about, and why it failed, if that is known.  Pure."""
     ti, run, error = context.get("ti"), context.get("dag_run"), context.get("exception")
     place = _said(run, "dag_id") + (f".{_said(ti, 'task_id')}" if ti is not None else "")
-    why = f": {error}" if error else f": {reason}" if (reason := context.get("reason")) else ""
+    why = (
+        f": {in_airflow(str(error))}" if error else f": {reason}" if (reason := context.get("reason")) else ""
+    )
     return f"{place or 'a Dag'} of run {_said(run, 'dag_run_id', 'run_id') or 'unknown'}{why}"
 
 

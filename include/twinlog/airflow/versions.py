@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 from packaging.version import Version
 
 import airflow
+from twinlog.airflow.words import in_airflow
 from twinlog.errors import TwinlogError, UsageError
 
 RELEASE = Version(airflow.__version__).release[:2]
@@ -103,7 +104,7 @@ def retry_policy(rules: list[tuple[str, bool, timedelta | None, str]]) -> dict[s
 
 
 def errors_in_one_line() -> None:
-    """Let this task's log say what an error of ours says, without the frames below it; its line has what to do."""
+    """Let this task's log say what an error of ours says, in Airflow's words, without the frames below it."""
     import structlog
 
     processors = structlog.get_config()["processors"]
@@ -116,7 +117,7 @@ def _one_line(_logger: object, _method: str, event: Any) -> Any:
     if isinstance(error, TwinlogError):
         del event["exc_info"]
         event["event"] = str(error)
-    return event
+    return {name: in_airflow(it) if isinstance(it, str) else it for name, it in event.items()}
 
 
 class QueuedUnlessBackfill(BaseDeadlineReference):  # type: ignore[misc]

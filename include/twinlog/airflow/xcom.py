@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from twinlog.airflow.words import in_airflow
 from twinlog.jsonable import NOT_SHOWN, Json
 from twinlog.visible import singular, visible
 
@@ -119,7 +120,7 @@ def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
 
     A group or a principal may have any name; it cannot start a new line.
     """
-    return (short(visible(line), MOST_CHARACTERS) for line in _lines_of(result))
+    return (short(visible(in_airflow(line)), MOST_CHARACTERS) for line in _lines_of(result))
 
 
 def _lines_of(result: Mapping[str, Any]) -> Iterator[str]:

@@ -59,7 +59,7 @@ def not_equal(outcome: Json) -> TerminalError | None:
     ]
     problems = outcome["problems"][:5]
     reasons = [*places, *(it["message"] for it in problems)]
-    hints = ["`twinlog audit --full` shows the records"] if places else [it["hint"] for it in problems[:1]]
+    hints = ["docs/audit.md says how to see the records"] if places else [it["hint"] for it in problems[:1]]
     return TerminalError(
         f"the audit does not call the copy equal, {outcome['difference_count']} differences: {'; '.join(reasons)}",
         hint="".join(hints),

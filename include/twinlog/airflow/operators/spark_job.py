@@ -169,7 +169,7 @@ def no_java(environment: Mapping[str, str]) -> TerminalError | None:
         f"Spark finds no Java: JAVA_HOME is {home}, which has no bin/java"
         if home
         else "Spark finds no Java: JAVA_HOME is not set, and there is none on the path",
-        hint="set JAVA_HOME to a JDK 17 or 21 for Airflow's workers; `twinlog check --machine` checks it",
+        hint="set JAVA_HOME to a JDK 17 or 21 for Airflow's workers",
         code="java",
     )
 

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.plugin.reading import SeenFlow
+from twinlog.airflow.words import in_airflow
 from twinlog.audit.coverage import total
 from twinlog.facts.gaps import open_gaps
 from twinlog.formats.ledger.records import FlowPhase
@@ -106,10 +107,9 @@ def troubles_of(seen: SeenFlow, now: float) -> tuple[Trouble, ...]:
 
 
 def for_a_page(hint: str, docs: str) -> str:
-    """Return a hint; instead of one that names a command, the Dag that does it, or the page that says what to do."""
-    if not _COMMAND.search(hint):
-        return hint
-    return f"Dag rebuild copies it anew ({docs})." if "topics rebuild" in hint else f"{docs} says what to do."
+    """Return a hint in Airflow's words; if a command is left, the page that says what to do."""
+    told = in_airflow(hint)
+    return f"{docs} says what to do." if _COMMAND.search(told) else told
 
 
 def state_of(seen: SeenFlow, now: float, troubles: Iterable[Trouble]) -> State:

@@ -15,6 +15,7 @@ from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
 from twinlog.airflow.tasks.frame import configured, flow_of, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
+from twinlog.airflow.words import in_airflow
 from twinlog.airflow.xcom import escaped, shortened, table
 from twinlog.errors import TerminalError
 from twinlog.jsonable import Json
@@ -107,7 +108,7 @@ def note(found: FailoverReport | FailbackReport, *before: tuple[str, str]) -> st
     verdict = f"{found.flow} ({found.mode}): {found.headline}"
     numbers = [*before, *rows(found)]
     steps = [
-        (step.name.value, step.message.partition(", such as kafka-")[0])  # a command
+        (step.name.value, in_airflow(step.message.partition(", such as kafka-")[0]))  # a command
         for step in found.steps
         if step.message and step.name != "approve"
     ]
@@ -304,7 +305,7 @@ def undone(context: Any, stays: str) -> str:
     """Say where a flow stands after a no."""
     waits = (context["ti"].xcom_pull(task_ids="rejected") or {}).get("state") == "waiting"
     return (
-        "it waits: clear `approve` to be asked again, or `twinlog recovery abort --reason ...`"
+        "it waits: clear `approve` to be asked again, where a no with `abort` takes it back"
         if waits
         else stays
     )

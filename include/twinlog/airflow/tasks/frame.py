@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.secrets import ask_airflow
 from twinlog.airflow.versions import AirflowSkipException
+from twinlog.airflow.words import in_airflow
 from twinlog.airflow.xcom import MOST_CHARACTERS, lines_of, short
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.garbage import collect_rarely
@@ -92,7 +93,7 @@ def log_step(name: StrEnum, outcome: Outcome | None) -> None:
     """Write a step that ended to the task log."""
     if outcome is not None:
         level = logging.ERROR if outcome.ends else logging.INFO
-        log.log(level, "%s: %s", name.value, visible(short(outcome.message, MOST_CHARACTERS)))
+        log.log(level, "%s: %s", name.value, visible(short(in_airflow(outcome.message), MOST_CHARACTERS)))
 
 
 def shown(result: object, **told: object) -> Json:

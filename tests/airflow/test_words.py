@@ -1,0 +1,45 @@
+from typing import Any
+
+import pytest
+import typer.main
+
+from twinlog.airflow.words import WAYS, in_airflow
+from twinlog.cli.main import app
+
+
+@pytest.mark.parametrize(
+    ("said", "in_words"),
+    [
+        (
+            "`twinlog failback --save --flow 'A->B'` saves it; `twinlog recovery follow --flow 'B->A'` follows",
+            "Dag failback (home off, flow A->B) saves it; `twinlog recovery follow --flow 'B->A'` follows",
+        ),
+        (
+            "twinlog failback --tail keep --flow 'A->B' goes on",
+            "Dag failback (home on, tail keep, flow A->B) goes on",
+        ),
+        (
+            "`twinlog failover --mode planned --dry-run --flow 'A->B'` shows it",
+            "Dag failover (mode planned, dry run, flow A->B) shows it",
+        ),
+        ("correct it; `twinlog groups` lists them", "correct it; the flow's page lists them"),
+        (
+            "`twinlog metadata plan --save FILE`, then apply",
+            "`twinlog metadata plan --save FILE`, then apply",
+        ),
+        ("`twinlog plan --explain` says why", "`twinlog plan --explain` says why"),
+        ("another twinlog runs", "another twinlog runs"),
+    ],
+)
+def test_a_command_that_a_dag_does_is_the_dag(said: str, in_words: str) -> None:
+    """With the fields of its form; a command, or an option, that no form has stays as it is."""
+    assert in_words == in_airflow(said)
+
+
+def test_every_way_is_a_command() -> None:
+    """A command that was renamed would silently stay a command in Airflow's logs."""
+    every: Any = typer.main.get_command(app)
+    for way in WAYS:
+        command = every
+        for name in way.partition(" --")[0].split():
+            command = command.commands[name]
