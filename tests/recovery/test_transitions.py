@@ -49,10 +49,14 @@ def begun(mode: Mode = Mode.PLANNED, actor: Actor = JO) -> Ledger:
 
 
 def promoted(ledger: Ledger, actor: Actor = JO) -> Ledger:
-    move = transitions.promote(
-        FLOW, ledger, actor, "run-1", ENTRY, at_risk_records=0, known=0, rpo_seconds=0.0
-    )
+    run = transitions.require_held(FLOW, ledger, actor, "run-1")
+    move = transitions.promote(run, ledger, ENTRY, at_risk_records=0, known=0, rpo_seconds=0.0)
     return after(ledger, move)
+
+
+def held(ledger: Ledger, actor: Actor, *, homeward: bool = False) -> RecoveryRun:
+    """The newest run, if the process holds it."""
+    return transitions.require_held(FLOW, ledger, actor, run_of(ledger, homeward=homeward))
 
 
 MOVES = {
@@ -60,22 +64,20 @@ MOVES = {
     "begin-dead": lambda ledger, it: transitions.begin(
         FLOW, ledger, Mode.SOURCE_DEAD, it, f"run-{it.by}", 100_000
     ),
-    "note": lambda ledger, it: transitions.note(FLOW, ledger, it, run_of(ledger), ENTRY),
-    "deny": lambda ledger, it: transitions.deny(
-        FLOW, ledger, it, run_of(ledger), (DeniedWrite("orders", "User:*", "*"),)
-    ),
+    "note": lambda ledger, it: transitions.note(held(ledger, it), ENTRY),
+    "deny": lambda ledger, it: transitions.deny(held(ledger, it), (DeniedWrite("orders", "User:*", "*"),)),
     "promote": lambda ledger, it: transitions.promote(
-        FLOW, ledger, it, run_of(ledger), ENTRY, at_risk_records=0, known=0, rpo_seconds=0.0
+        held(ledger, it), ledger, ENTRY, at_risk_records=0, known=0, rpo_seconds=0.0
     ),
     "retake": lambda ledger, it: transitions.retake(FLOW, ledger, it, 100_000),
-    "clear": lambda ledger, it: transitions.clear(FLOW, ledger, it, run_of(ledger), ENTRY, ("e.json", "sha")),
+    "clear": lambda ledger, it: transitions.clear(held(ledger, it), ENTRY, ("e.json", "sha")),
     "abort": lambda ledger, it: transitions.abort(FLOW, ledger, it, "why", 4),
     "follow": lambda ledger, it: transitions.follow(FLOW, ledger, it, "why", 4),
     "set-out": lambda ledger, it: homeward.set_out(
         FLOW, ledger, it, f"home-{it.by}-{len(ledger.recoveries)}", 100_000
     ),
     "arrive": lambda ledger, it: homeward.arrive(
-        FLOW, ledger, it, run_of(ledger, homeward=True), ENTRY, nothing_lost=True
+        held(ledger, it, homeward=True), ledger, ENTRY, nothing_lost=True
     ),
     "lend": lambda ledger, it: homeward.lend(FLOW, "B->A", ledger, it, f"lent-{it.by}", 5),
     "give-back": lambda ledger, it: homeward.give_back(ledger, it, f"lent-{it.by}", 6),
@@ -186,7 +188,7 @@ class TestBegin:
         ledger = begun()
         for number in range(transitions.MOST_ENTRIES + 5):
             entry = replace(ENTRY, at_ms=number)
-            ledger = after(ledger, transitions.note(FLOW, ledger, JO, "run-1", entry))
+            ledger = after(ledger, transitions.note(held(ledger, JO), entry))
         journal = ledger.recoveries[0].journal
         assert (transitions.MOST_ENTRIES, 5) == (len(journal), journal[0].at_ms)
 
@@ -208,7 +210,7 @@ class TestLive:
     def noted(self, first: Actor, **changes: object) -> Ledger:
         entry = replace(ENTRY, at_ms=100_000, by=first.by, host=first.host, **changes)
         ledger = begun(actor=first)
-        return after(ledger, transitions.note(FLOW, ledger, first, "run-1", entry))
+        return after(ledger, transitions.note(held(ledger, first), entry))
 
     @pytest.mark.parametrize(("first", "second"), [(JO, ANN), (HERE, THERE), (HERE, ANN), (DAG, HERE)])
     @pytest.mark.parametrize("now_ms", [40_001, 100_000, 159_999])
@@ -304,7 +306,7 @@ class TestPaused:
         away = after(over, homeward.set_out(FLOW, over, JO, "home-1", 7))
         for back in (
             after(over, transitions.follow(FLOW, over, ANN, "clients are back", 9)),
-            after(away, homeward.arrive(FLOW, away, JO, "home-1", ENTRY, nothing_lost=True)),
+            after(away, homeward.arrive(held(away, JO, homeward=True), away, ENTRY, nothing_lost=True)),
             after(away, homeward.end_without(FLOW, away, JO, "home-1", "B is back", 9)),
         ):
             assert pause == back.flow_state
@@ -358,14 +360,14 @@ class TestWayHome:
         ledger = promoted(begun())
         away = after(ledger, homeward.set_out(FLOW, ledger, JO, "home-1", 7))
         for nothing_lost, known in ((True, (0, 0.0)), (False, (None, None))):
-            run = homeward.arrive(FLOW, away, JO, "home-1", ENTRY, nothing_lost=nothing_lost).run
+            run = homeward.arrive(held(away, JO, homeward=True), away, ENTRY, nothing_lost=nothing_lost).run
             assert known == (run.at_risk_records, run.rpo_seconds)
 
 
 class TestLeft:
     def test_before_the_promotion_everything_is_done_again(self):
         """What was proved before a restart is proved again after it."""
-        ledger = after(begun(), transitions.note(FLOW, begun(), JO, "run-1", ENTRY))
+        ledger = after(begun(), transitions.note(held(begun(), JO), ENTRY))
         every = tuple(step.name for step in STEPS[Mode.PLANNED])
         assert every == left(STEPS[Mode.PLANNED], ledger.recoveries[0])
 
@@ -374,7 +376,7 @@ class TestLeft:
         ledger = promoted(begun())
         for name, state in ((StepName.SWITCH_CLIENTS, StepState.FAILED), (StepName.CANARY, StepState.DONE)):
             entry = replace(ENTRY, step=name.value, state=state)
-            ledger = after(ledger, transitions.note(FLOW, ledger, JO, "run-1", entry))
+            ledger = after(ledger, transitions.note(held(ledger, JO), entry))
         assert (StepName.SCHEMAS, StepName.SWITCH_CLIENTS, StepName.REPORT) == left(
             STEPS[Mode.PLANNED], ledger.recoveries[0]
         )

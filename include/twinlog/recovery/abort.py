@@ -113,14 +113,7 @@ def turn_back(
     without a reason, TerminalError `promoted` if the source was promoted without the target, and errors of the target.
     """
     ledger = read_ledger(flow, clusters.target)
-    home = next(
-        (
-            recovery
-            for recovery in reversed(ledger.recoveries)
-            if recovery.mode == FAILBACK and recovery.failover
-        ),
-        None,
-    )
+    home = transitions.last_way_home(ledger)
     here = ledger.phase is FlowPhase.FAILING_BACK
     half = ledger.phase is FlowPhase.PROMOTED and home is not None and home.state is RunState.ABORTED
     if home is None or not (here or half):
@@ -186,11 +179,9 @@ def _end_without_target(world: World, reverse: Way | None, reason: str) -> Recov
     name, actor = world.flow.name, world.journal.actor
     ledger = world.ledger
     if ledger.phase is FlowPhase.ACTIVE:
-        ended = [
-            recovery for recovery in ledger.recoveries if recovery.mode == FAILBACK and recovery.failover
-        ][-1:]
-        half = ended and ended[0].state is RunState.RETURNED and _denied(ledger, ended[0])
-        return ended[0] if half else None
+        ended = transitions.last_way_home(ledger)
+        half = ended is not None and ended.state is RunState.RETURNED and _denied(ledger, ended)
+        return ended if half else None
     run = transitions.way_home(ledger)
     if ledger.phase is not FlowPhase.FAILING_BACK or run is None:
         return None

@@ -28,7 +28,6 @@ from twinlog.recovery.transitions import (
     open_run,
     pause_before,
     refuse_paused,
-    require_held,
     way_home,
     with_entry,
 )
@@ -131,14 +130,11 @@ def let_cycles(ledger: Ledger, actor: Actor, run_name: str) -> Move | None:
     return Move(run, replace(state, cycles=True))
 
 
-def arrive(
-    flow: str, ledger: Ledger, actor: Actor, run_name: str, entry: JournalEntry, *, nothing_lost: bool
-) -> Move:
+def arrive(run: RecoveryRun, ledger: Ledger, entry: JournalEntry, *, nothing_lost: bool) -> Move:
     """Promote the source again: the flow follows, and its failover is over.  Raises FencedError `relieved`.
 
     If people answer for differences, it is not known that `nothing_lost`.
     """
-    run = require_held(flow, ledger, actor, run_name)
     arrived = replace(
         with_entry(run, entry),
         state=RunState.PROMOTED,
@@ -148,7 +144,7 @@ def arrive(
     )
     failover = ledger.recovery(run.failover)
     returned = replace(failover, state=RunState.RETURNED, at_ms=entry.at_ms) if failover is not None else None
-    active = FlowState(FlowPhase.ACTIVE, entry.at_ms, actor.by, "after a failback", run_name)
+    active = FlowState(FlowPhase.ACTIVE, entry.at_ms, entry.by, "after a failback", run.run)
     return Move(arrived, pause_before(ledger) or active, ended=returned, name="arrive")
 
 

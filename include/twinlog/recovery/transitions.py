@@ -131,48 +131,29 @@ def forgotten_for_one(ledger: Ledger) -> tuple[RecoveryRun, ...]:
     return ledger.recoveries[: 1 - MOST_RUNS]
 
 
-def note(
-    flow: str,
-    ledger: Ledger,
-    actor: Actor,
-    run_name: str,
-    entry: JournalEntry,
-    answered: Answered | None = None,
-) -> Move:
-    """Add an entry to the journal, that of the question with its answer.
-
-    Raises FencedError `relieved` if another process goes on with the run.
-    """
-    run = with_entry(require_held(flow, ledger, actor, run_name), entry)
+def note(run: RecoveryRun, entry: JournalEntry, answered: Answered | None = None) -> Move:
+    """Add an entry to the journal of a run that this process holds, that of the question with its answer."""
+    run = with_entry(run, entry)
     return Move(replace(run, answered=answered) if entry.step == StepName.APPROVE else run)
 
 
-def deny(flow: str, ledger: Ledger, actor: Actor, run_name: str, denied: tuple[DeniedWrite, ...]) -> Move:
-    """Remember ACLs before they are made on the source.  Raises FencedError `relieved`."""
-    run = require_held(flow, ledger, actor, run_name)
+def deny(run: RecoveryRun, denied: tuple[DeniedWrite, ...]) -> Move:
+    """Remember ACLs before this process, which holds the run, makes them on the source."""
     noted = {write.topic for write in run.denied}
     new = tuple(write for write in denied if write.topic not in noted)
-    return Move(replace(run, denied=(*run.denied, *new), denying=actor.holder))
-
-
-def made(flow: str, ledger: Ledger, actor: Actor, run_name: str) -> Move:
-    """Say that the ACLs are made, or will not be, by this process.  Raises FencedError `relieved`."""
-    return Move(replace(require_held(flow, ledger, actor, run_name), denying=""))
+    return Move(replace(run, denied=(*run.denied, *new), denying=run.holder))
 
 
 def promote(
-    flow: str,
+    run: RecoveryRun,
     ledger: Ledger,
-    actor: Actor,
-    run_name: str,
     entry: JournalEntry,
     *,
     at_risk_records: int | None,
     known: int | None,
     rpo_seconds: float | None,
 ) -> Move:
-    """Promote the target: from here on clients work there.  Raises FencedError `relieved`."""
-    run = require_held(flow, ledger, actor, run_name)
+    """Promote the target, by the process that holds the run: from here on clients work there."""
     promoted = replace(
         with_entry(run, entry),
         state=RunState.PROMOTED,
@@ -182,20 +163,12 @@ def promote(
         rpo_seconds=rpo_seconds,
     )
     why, pause = f"failover, {run.mode}", pause_before(ledger)
-    state = FlowState(FlowPhase.PROMOTED, entry.at_ms, actor.by, why, run.run, before=pause)
+    state = FlowState(FlowPhase.PROMOTED, entry.at_ms, entry.by, why, run.run, before=pause)
     return Move(promoted, state, name="promote")
 
 
-def clear(
-    flow: str,
-    ledger: Ledger,
-    actor: Actor,
-    run_name: str,
-    entry: JournalEntry,
-    evidence: tuple[str, str],
-) -> Move:
+def clear(run: RecoveryRun, entry: JournalEntry, evidence: tuple[str, str]) -> Move:
     """End a promoted run: nothing is left to do; `evidence` is the file and its digest."""
-    run = require_held(flow, ledger, actor, run_name)
     ended = replace(
         with_entry(run, entry),
         cleared=True,
@@ -295,16 +268,15 @@ def without_cycles(ledger: Ledger) -> FlowState | None:
     return replace(state, cycles=False) if state is not None and state.cycles else None
 
 
+def last_way_home(ledger: Ledger) -> RecoveryRun | None:
+    """Return the newest failback of the flow, however it ended; None if there was none.  Pure."""
+    every = (run for run in reversed(ledger.recoveries) if run.mode == FAILBACK and run.failover)
+    return next(every, None)
+
+
 def way_home(ledger: Ledger) -> RecoveryRun | None:
     """Return the failback of the flow that is under way, or whose last steps are not done; None if there is none."""
-    last = next(
-        (
-            recovery
-            for recovery in reversed(ledger.recoveries)
-            if recovery.mode == FAILBACK and recovery.failover
-        ),
-        None,
-    )
+    last = last_way_home(ledger)
     if last is None or last.state is RunState.OPEN:
         return last
     unfinished = last.state is RunState.PROMOTED and not last.cleared and not ledger.phase.out_of_service
@@ -368,9 +340,8 @@ def refuse_paused(flow: str, ledger: Ledger) -> None:
 def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
     """Return the refusal of what would come in between the way home of this flow, or of the one it copies for."""
     state = ledger.flow_state
-    there, _, here = flow.partition("->")
     run = way_home(ledger)
-    home = flow if run is not None else f"{here}->{there.removesuffix(HOME)}"
+    home = flow if run is not None else goes_home(flow)
     arrived = run is not None and run.state is RunState.PROMOTED
     back = "" if arrived else f"; `twinlog recovery abort --flow '{home}' --reason ...` turns back"
     return TerminalError(

@@ -61,11 +61,7 @@ def note(world: World, step: StepReport) -> None:
     """
     entry = world.entry(step.name, step.state, step.seconds, step.message)
     try:
-        world.journal.move(
-            lambda now: transitions.note(
-                world.flow.name, now, world.journal.actor, world.run, entry, world.found.answered
-            )
-        )
+        world.move(lambda run, _: transitions.note(run, entry, world.found.answered))
     except TwinlogError as error:
         if step.state is not StepState.FAILED or error.code == "relieved":
             raise

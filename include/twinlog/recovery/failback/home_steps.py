@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from twinlog import clock
@@ -53,7 +54,7 @@ def _lend(there: World, ledger: Ledger, notes: list[str]) -> transitions.Move:
     """
     back = there.back
     known = there.ledger
-    planned.still_mine(there, known)
+    transitions.require_held(there.flow.name, known, there.journal.actor, there.run)
     failover = known.recovery(there.failover)
     denied = failover.denied if failover is not None else ()
     move = homeward.lend(
@@ -198,17 +199,10 @@ def promote(there: World) -> Outcome:
     why, found = planned.moved_since(back)
     if why:
         return learned(failed(f"{why}: nothing is promoted; run it again", refused=True), found)
-    back.journal.move(lambda now: planned.still_mine(back, now))  # nobody has aborted the reverse flow alone
+    back.move(lambda *_: None)  # nobody has aborted the reverse flow alone
     outcome = learned(done(f"{there.flow.source.alias} is promoted; {_follows(there)}"), found)
-    nothing_lost = not planned.answering(there, back)
-
-    def move(ledger: Ledger) -> transitions.Move:
-        entry = there.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
-        actor = there.journal.actor
-        return homeward.arrive(there.flow.name, ledger, actor, there.run, entry, nothing_lost=nothing_lost)
-
-    there.journal.move(move)
-    return outcome
+    move = partial(homeward.arrive, nothing_lost=not planned.answering(there, back))
+    return there.write(StepName.PROMOTE, outcome, began, move)
 
 
 def _follows(world: World) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from twinlog import clock
 from twinlog.errors import TerminalError
@@ -36,7 +37,6 @@ from twinlog.recovery.steps.forbidden import known_to_forbid, told
 from twinlog.recovery.steps.planned import answering, missing, moved_since, told_lost
 from twinlog.recovery.steps.source_dead import recalled, shown
 from twinlog.recovery.steps.world import Answer, Found, World
-from twinlog.state.ledger import Ledger
 from twinlog.visible import listed, singular
 
 _ONCE_MORE_SECONDS = 2.0
@@ -165,23 +165,9 @@ def promote(world: World) -> Outcome:
     proved = world.mode is Mode.PLANNED and not answering(world)
     known = 0 if proved else (found.loss.known if found.loss else None)
     rpo = 0.0 if proved else (found.loss.seconds if found.loss else None)
+    move = partial(transitions.promote, at_risk_records=0 if proved else None, known=known, rpo_seconds=rpo)
     outcome = learned(done(f"{flow.target.alias} is promoted"), found)
-
-    def move(ledger: Ledger) -> transitions.Move:
-        entry = world.entry(StepName.PROMOTE, outcome.state, time.monotonic() - began, outcome.message)
-        return transitions.promote(
-            flow.name,
-            ledger,
-            world.journal.actor,
-            world.run,
-            entry,
-            at_risk_records=0 if proved else None,
-            known=known,
-            rpo_seconds=rpo,
-        )
-
-    world.journal.move(move)
-    return outcome
+    return world.write(StepName.PROMOTE, outcome, began, move)
 
 
 def _changed(world: World) -> tuple[str, Found]:
@@ -237,13 +223,10 @@ def write_evidence(world: World) -> Outcome:
 def end(world: World, path: str, digest: str, began: float) -> Outcome:
     """Note the evidence, and that nothing is left to do."""
     outcome = done(f"evidence {path}{'' if world.tools.seal.key else ' (not signed)'}")
-
-    def move(now: Ledger) -> transitions.Move:
-        entry = world.entry(StepName.REPORT, outcome.state, time.monotonic() - began, outcome.message)
-        return transitions.clear(world.flow.name, now, world.journal.actor, world.run, entry, (path, digest))
-
-    world.journal.move(move)
-    return outcome
+    clear = transitions.clear
+    return world.write(
+        StepName.REPORT, outcome, began, lambda run, _, entry: clear(run, entry, (path, digest))
+    )
 
 
 def _write(world: World, run: RecoveryRun) -> tuple[str, str]:

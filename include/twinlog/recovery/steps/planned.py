@@ -29,7 +29,6 @@ from twinlog.jsonable import to_json
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
 from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, planned, waiting
-from twinlog.recovery import transitions
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.engine import look_once, not_copied
@@ -44,7 +43,6 @@ from twinlog.recovery.steps.source_writers import (
     still_denied,
 )
 from twinlog.recovery.steps.world import Found, World
-from twinlog.state.ledger import Ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import listed
 
@@ -102,7 +100,7 @@ def drain(world: World) -> Outcome:
             return learned(failed(f"not everything could be copied: {why}"), found)
         if left == Total():
             report = publish.run(
-                flow, world.clusters, world.journal.actor.holder, _json(copied), began_ms, facts
+                flow, world.clusters, world.journal.actor.holder, to_json(copied), began_ms, facts
             )
             schemas = registries.bring_rest(world)
             outcome = done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
@@ -153,10 +151,6 @@ def _reverse(world: World) -> World | None:
     return replace(world, flow=replace(way.flow, recovery_run=world.run), clusters=way.clusters)
 
 
-def _json(copied: CopyResult | None) -> dict[str, object] | None:
-    return None if copied is None else to_json(copied)
-
-
 def copy_all(world: World) -> tuple[CopyResult | None, str]:
     """Provide topics and copy once; return the result, None if there was nothing, and why not all was copied.
 
@@ -180,19 +174,12 @@ def copy_all(world: World) -> tuple[CopyResult | None, str]:
                 )
             copied = copy.run(flow, clusters, world.tools.copies(), run_id=run_id, snapshot=snapshot)
         except FencedError:
-            world.journal.move(
-                lambda ledger: still_mine(world, ledger)
-            )  # raises `relieved` if another process goes on
+            world.move(lambda *_: None)  # raises `relieved` if another process goes on
             if not tries_left:
                 raise
             continue
         return copied, next(_failures(copied), "")
     raise TransientError(f"the copy of {flow.name} was fenced again and again", code="fenced")
-
-
-def still_mine(world: World, ledger: Ledger) -> None:
-    """Change nothing, but raise FencedError `relieved` unless this process holds the run."""
-    transitions.require_held(world.flow.name, ledger, world.journal.actor, world.run)
 
 
 def _failures(copied: CopyResult) -> Iterator[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog import clock
 from twinlog.cluster.admin.access_values import AclBinding
@@ -115,7 +115,7 @@ def deny_writes(world: World, others: Sequence[World], new: tuple[DeniedWrite, .
     source, worlds, refused = world.clusters.source, (world, *others), ""
     if new:
         for it in worlds:
-            _remember(it, new)
+            it.move(lambda run, _: transitions.deny(run, new))
         refused = make_denials(source, new)
     for it in worlds:
         try:
@@ -127,16 +127,11 @@ def deny_writes(world: World, others: Sequence[World], new: tuple[DeniedWrite, .
     return refused
 
 
-def _remember(world: World, new: tuple[DeniedWrite, ...]) -> None:
-    flow, journal = world.flow.name, world.journal
-    journal.move(lambda ledger: transitions.deny(flow, ledger, journal.actor, world.run, new))
-
-
 def _confirm(world: World) -> None:
-    flow, journal = world.flow.name, world.journal
+    """Say that the ACLs are made, or will not be, by this process.  Raises FencedError `relieved`."""
     run = world.noted
-    if run is None or run.denying or run.holder != journal.actor.holder:
-        journal.move(lambda ledger: transitions.made(flow, ledger, journal.actor, world.run))
+    if run is None or run.denying or run.holder != world.journal.actor.holder:
+        world.move(lambda run, _: transitions.Move(replace(run, denying="")))
 
 
 def make_denials(source: Cluster, denied: Iterable[DeniedWrite]) -> str:

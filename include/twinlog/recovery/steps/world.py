@@ -30,6 +30,7 @@ from twinlog.recovery.procedure import Actor, Tail
 from twinlog.recovery.report import PlacedGroup, TopicAtRisk
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.steps.loss import Loss
+from twinlog.recovery.transitions import Move, require_held
 from twinlog.state.ledger import Ledger, read_ledger
 
 
@@ -187,6 +188,27 @@ class World:
     def noted(self) -> RecoveryRun | None:
         """The run, as the flow's ledger has it now."""
         return self.ledger.recovery(self.run)
+
+    def move(self, decide: Callable[[RecoveryRun, Ledger], Move | None]) -> None:
+        """Write a move of the run that this process holds.  Raises FencedError `relieved`, and errors of the target."""
+        name, actor = self.flow.name, self.journal.actor
+        self.journal.move(lambda now: decide(require_held(name, now, actor, self.run), now))
+
+    def write(
+        self,
+        step: StepName,
+        outcome: Outcome,
+        began: float,
+        decide: Callable[[RecoveryRun, Ledger, JournalEntry], Move],
+    ) -> Outcome:
+        """Write what a step decides together with its entry; it `began` at this `time.monotonic()`."""
+
+        def move(run: RecoveryRun, now: Ledger) -> Move:
+            entry = self.entry(step, outcome.state, time.monotonic() - began, outcome.message)
+            return decide(run, now, entry)
+
+        self.move(move)
+        return outcome
 
     def entry(self, step: StepName, state: StepState, seconds: float, message: str) -> JournalEntry:
         """Return a step's entry in the journal, as of now."""
