@@ -6,6 +6,7 @@ import pytest
 
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.config.flow.copying import CopySettings
+from twinlog.config.flow.settings import CopiedBy
 from twinlog.errors import ClusterRefused
 from twinlog.fact import Total
 from twinlog.facts.observe import observe, oldest_seconds, undecided_seconds
@@ -254,3 +255,21 @@ def test_a_record_that_another_engine_has_passed_over_waits_too(
     row = only_row(flow, clusters)
     assert 0 == row.lag_records
     assert seconds == oldest_seconds([row], 10_000, within=300)
+
+
+@pytest.mark.parametrize(
+    ("beats", "lag"), [(True, Total(4)), (False, Total(3, "1 offsets of the copy were not"))]
+)
+def test_heartbeats_that_no_cycle_has_read_yet_leave_users_records_counted(
+    flow, clusters, source, target, beats: bool, lag: Total
+):
+    """An engine copies one each second, and so always after the look; of users' records that would be a doubt."""
+    name = "heartbeats" if beats else "orders"
+    flow = replace(flow, topics=NameFilter((".*",)), copied_by=CopiedBy.MIRROR_MAKER)
+    source.add_topic(name)
+    target.add_topic(f"A.{name}")
+    for _ in range(4):
+        source.append(TopicPartition(name, 0), key=b"k", value=b"v", timestamp=1)
+    target.append(TopicPartition(f"A.{name}", 0), key=b"k", value=b"v", timestamp=1)
+    found = observe(FlowSnapshot(flow, clusters)).lag
+    assert lag == replace(found, doubt=found.doubt[: len(lag.doubt)])

@@ -179,3 +179,16 @@ def test_a_group_that_has_read_what_the_map_does_not_tell_of_yet_has_no_exact_pl
     )
     found = at_place(standing, place(committed, maps, log, log), log).place
     assert (exact, ahead, max(0, committed - end)) == (found.exact, found.ahead, found.again)
+
+
+@pytest.mark.parametrize(
+    ("committed", "why"),
+    [(60, "it is not exact yet: its copies were not"), (5, "nothing is known of offset 5")],
+)
+def test_a_place_that_waits_for_the_horizon_says_so(committed: int, why: str):
+    """Copies that were just seen are known, and only not for good; those before the first look are not known."""
+    seen = replace(OBSERVED, begins=50, copied_to=100, mapped_to=50, counts={}, findings=())
+    unmapped = Route(TopicPartition("A.t", 0), None, None)
+    standing = replace(standing_at(Place(None), 0, committed), observed=seen, route=unmapped)
+    found = at_place(standing, Place(None, why=f"nothing is known of offset {committed}")).place
+    assert (None, False, why) == (found.offset, found.exact, found.why[: len(why)])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fake_log import FakeLog
-from home_world import BothWays, denied, lose, promoted_world
+from home_world import BothWays, denied, lose, new_world, promoted_world, replace_what_needs_brokers
 from recovery_world import ORDERS, WRITES, Blows, Killed
 
 from twinlog.cluster.admin.groups import GroupState
@@ -93,6 +93,25 @@ class TestReadAtHome:
         report = world.home()
         assert State.FOLLOWING is report.state, told(report)
         assert [(9, 0, 0)] == [(it.downstream_offset, it.again, it.skipped) for it in report.groups]
+
+    def test_is_not_skipped_before_anything_came_home(
+        self, flow: FlowSettings, tmp_path: Path, monkeypatch, keeps_names: bool
+    ):
+        """What no cycle has copied was read there, too; nobody writes on B, so that no map tells of it."""
+        world = new_world(flow, tmp_path, keeps_names=keeps_names)
+        replace_what_needs_brokers(world, monkeypatch)
+        for it in (world.there, world.usual):
+            world.cycle(it)
+        world.write(world.a, 2)
+        world.a.commit("billing", ORDERS, 7)
+        again = lose(world.a)
+        assert State.PROMOTED is world.fail_over(Mode.SOURCE_DEAD, reverse=False).state
+        again()
+        dry = world.home(dry_run=True)
+        assert "says no" not in said(dry, "gate"), told(dry)
+        report = world.home(tail=Tail.KEEP)
+        assert State.FOLLOWING is report.state, told(report)
+        assert [(7, 0, 0)] == [(it.downstream_offset, it.again, it.skipped) for it in report.groups]
 
     def test_what_comes_home_now_is_skipped_by_a_group_that_was_moved_there(self, world: BothWays):
         """Somebody resets the group on A behind records that B's clients have written and not read."""

@@ -206,7 +206,8 @@ def in_open_tail(place: Place, offset: int, seen: Observed | None, maps: Partiti
     mapped_to = packed.end_upstream if isinstance(packed, PackedMap) and len(packed.first) else seen.mapped_to
     if mapped_to >= min(offset, seen.copied_to):
         return place
-    return replace(place, exact=False, ahead=place.ahead and offset > seen.copied_to)
+    why = place.why and "it is not exact yet: its copies were not seen for five minutes"
+    return replace(place, exact=False, ahead=place.ahead and offset > seen.copied_to, why=why)
 
 
 def _decided(flow: FlowSettings, seen: GroupView, standing: GroupStanding, sync: SyncSwitch) -> Decided:

@@ -281,7 +281,8 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
             it, life = topic.at_source(partition.partition), topic.life(partition.partition)
             if it in wanted:
                 maps = PartitionMaps(
-                    snapshot.maps.seen(life),
+                    # What no way home has brought there is the target's own.
+                    snapshot.maps.seen(life) or (NOTHING if flow.homes is not None else None),
                     reverse_maps.get(it),
                     gaps.get(life, ()),
                     lent=flow.homes is None and topic.topic != topic.remote_topic,
