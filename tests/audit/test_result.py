@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from twinlog.audit.comparison.values import Comparison, Difference, Scope
-from twinlog.audit.lane import AuditSpec, ScopeReport
+from twinlog.audit.lane import AuditSpec
 from twinlog.audit.plan import PartitionPlan
 from twinlog.audit.result import (
     differences_of,
@@ -19,6 +19,7 @@ from twinlog.audit.result import (
 from twinlog.formats.ledger.audit import DifferenceKind as Kind
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, Unproved, UnprovedSpan
 from twinlog.kafka_types import SourceIncarnation
+from twinlog.logs.reading_lanes import Reading
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 
@@ -69,12 +70,12 @@ def test_a_stranger_within_the_map_stays_one():
 
 def test_what_failed_is_unfinished():
     """Nothing is claimed of it, and the flow is not called equal."""
-    report = ScopeReport("t", "id", 0, 60, None, "unreachable", "gone")
+    report = Reading("t", "id", 0, 60, None, "unreachable", "gone")
     found = gathered(PLAN, [report])
     assert (UnprovedSpan(60, 100, 40, Unproved.UNFINISHED),) == found.unproved
     problem = unfinished(PLAN, [report])
     assert problem is not None and ("unreachable", "t") == (problem.code, problem.topic)
-    assert unfinished(PLAN, [ScopeReport("t", "id", 0, 60, FOUND)]) is None
+    assert unfinished(PLAN, [Reading("t", "id", 0, 60, FOUND)]) is None
 
 
 def test_what_no_map_covers_was_copied_too():

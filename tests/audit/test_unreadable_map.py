@@ -9,7 +9,7 @@ import pytest
 
 from twinlog.audit import audit
 from twinlog.audit.comparison.values import Comparison
-from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditSpec, ScopeReport
+from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditSpec
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.cluster.values import InternalRecord
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
@@ -18,6 +18,7 @@ from twinlog.gate.ask import GateRequest
 from twinlog.groups import checkpoints
 from twinlog.judge.check import Mode
 from twinlog.kafka_types import TopicPartition
+from twinlog.logs.reading_lanes import Reading
 from twinlog.monitoring import publish, status
 from twinlog.offset_sync import emit
 from twinlog.offsets.segments import Extent, MapSegment
@@ -38,10 +39,10 @@ class AllEqual:
         self.asked += [spec.topic for lane in lanes for spec in lane.specs]
         return tuple(AuditLaneReport(it.lane, tuple(map(self._equal, it.specs))) for it in lanes)
 
-    def _equal(self, spec: AuditSpec) -> ScopeReport:
+    def _equal(self, spec: AuditSpec) -> Reading[Comparison]:
         scope = spec.scope
         count = scope.end - scope.start
-        return ScopeReport(
+        return Reading(
             spec.topic, spec.topic_id, spec.partition, scope.start, Comparison(count, equal_bytes=count)
         )
 

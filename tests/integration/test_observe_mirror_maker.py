@@ -40,8 +40,8 @@ def observe(flow: FlowSettings, topic: str, carried: Carried, now_ms: int) -> tu
     connections = flow.source.connection, flow.target.connection
     report = observe_lane(ObserveLaneSpec(0, *connections, (spec,), True, FETCHED))
     [look] = report.partitions
-    assert look.matched is not None, look
-    return look.matched, report.cpu_seconds
+    assert look.found is not None, look
+    return look.found, report.cpu_seconds
 
 
 def numbered(first: int, end: int) -> list[Seen]:

@@ -7,8 +7,9 @@ import pickle
 import pyarrow as pa
 
 from twinlog.audit.comparison.values import Scope
-from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditSpec, ScopeReport
+from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec, AuditSpec
 from twinlog.config.security.connection import ConnectionSettings
+from twinlog.logs.reading_lanes import Reading
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.spark.build import BUILD
@@ -31,6 +32,6 @@ def test_a_cluster_that_does_not_answer_is_a_report() -> None:
     reports = [parse(text) for batch in answers for text in batch.column(1).to_pylist()]
     assert [0, 1] == [it.lane for it in reports]
     for number, report in enumerate(reports):
-        (scope,) = report.scopes
-        assert isinstance(scope, ScopeReport)
-        assert (number, None, "unreachable") == (scope.partition, scope.comparison, scope.error_code)
+        (scope,) = report.partitions
+        assert isinstance(scope, Reading)
+        assert (number, None, "unreachable") == (scope.partition, scope.found, scope.error_code)

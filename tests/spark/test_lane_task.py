@@ -16,8 +16,8 @@ from twinlog.errors import TerminalError
 from twinlog.jsonable import to_json
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec, StateTopics
 from twinlog.spark.build import BUILD
-from twinlog.spark.lane_task import copy_lanes, doubt_about_this_task, parse_report, reports
-from twinlog.spark.reading_tasks import audit_lanes
+from twinlog.spark.lane_task import copy_lanes, doubt_about_this_task, reports
+from twinlog.spark.reading_tasks import audit_lanes, parser_of
 
 NOWHERE = ConnectionSettings("A", (("127.0.0.1", 1),), connect_timeout_ms=200)
 STATE = StateTopics("o", 1, "m", 1, "l", "MirrorSourceConnector", "A")
@@ -33,7 +33,9 @@ def rows(lanes: list[LaneSpec], build: str = BUILD) -> list[LaneReport]:
     """Run the task function over a frame of lane numbers."""
     frame = pa.RecordBatch.from_pydict({"id": list(range(len(lanes)))})
     answers = copy_lanes(pickle.dumps(tuple(lanes)), build, iter([frame]))
-    return [parse_report(text) for text in reports(row for batch in answers for row in batch.to_pylist())]
+    return [
+        parser_of(LaneReport)(text) for text in reports(row for batch in answers for row in batch.to_pylist())
+    ]
 
 
 def test_one_answer_for_each_lane() -> None:
@@ -71,7 +73,7 @@ def test_a_report_survives_its_row() -> None:
         2,
         0.1,
     )
-    assert parse_report(json.dumps(to_json(report))) == report
+    assert parser_of(LaneReport)(json.dumps(to_json(report))) == report
 
 
 def test_secrets_travel_to_the_task_and_are_not_shown() -> None:

@@ -8,13 +8,13 @@ changes nothing but the ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from twinlog import clock
 from twinlog.audit.comparison.values import Comparison
 from twinlog.audit.coverage import total
 from twinlog.audit.deleted_early import deleted_early
-from twinlog.audit.lane import AuditLaneSpec, AuditRunner, ScopeReport
+from twinlog.audit.lane import AuditLaneSpec, AuditRunner
 from twinlog.audit.plan import AuditPlan, PartitionPlan, plan
 from twinlog.audit.problems import AuditState
 from twinlog.audit.request import AuditRequest
@@ -36,7 +36,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.audit import DifferenceKind, PartitionAudit
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.grouped import grouped
-from twinlog.kafka_types import SourceIncarnation
+from twinlog.kafka_types import Issue, SourceIncarnation
 from twinlog.logs.reading_lanes import spread
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import read_ledger, write_ledger
@@ -71,9 +71,8 @@ def run(
     decided = plan(flow, state, request)
     lanes = pack(flow, decided, runner.slots)
     answers = runner.run(lanes) if lanes else ()
-    scopes = grouped((scope.life, scope) for answer in answers for scope in answer.scopes)
-    reports = {partition.life: scopes.get(partition.life, []) for partition in decided.partitions}
-    found = {partition.life: gathered(partition, reports[partition.life]) for partition in decided.partitions}
+    readings = grouped((reading.life, reading) for answer in answers for reading in answer.partitions)
+    found = {it.life: gathered(it, readings.get(it.life, ())) for it in decided.partitions}
     newer = Maps[OffsetMap]({}, {})
     if any(DifferenceKind.EXTRA in comparison.counts for comparison in found.values()):
         time.sleep(SETTLE_SECONDS)
@@ -82,15 +81,21 @@ def run(
         if not writers.shared <= state.sharing.shared:  # a reverse flow has begun: clients write there
             return run(flow, clusters, runner, request)
         found = {
-            partition.life: in_flight(
-                partition, found[partition.life], _known(newer, partition.life), writers.others
-            )
-            for partition in decided.partitions
+            it.life: in_flight(it, found[it.life], _known(newer, it.life), writers.others)
+            for it in decided.partitions
         }
-    audits = _remember(flow, clusters, decided, found, reports, newer, at_ms)
+    troubles = {it.life: unfinished(it, readings.get(it.life, ())) for it in decided.partitions}
+    audits = {
+        it.life: remembered(it, found[it.life], judged_to(it, _known(newer, it.life)), at_ms)
+        for it in decided.partitions
+        if it.claims and troubles[it.life] is None  # else it keeps its earlier entry
+    }
+    write_ledger(flow, clusters.target, audits.values())
+    judged = [(it, found[it.life], audits.get(it.life), at_ms) for it in decided.partitions]
+    problems = (*decided.problems, *filter(None, troubles.values()))
     cpu_seconds = sum(answer.cpu_seconds for answer in answers)
     seconds = time.monotonic() - began, cpu_seconds
-    return _result(flow, request, decided, found, audits, reports, at_ms, *seconds)
+    return _result(flow, request, decided, judged, problems, at_ms, *seconds)
 
 
 def pack(flow: FlowSettings, decided: AuditPlan, slots: int) -> tuple[AuditLaneSpec, ...]:
@@ -136,57 +141,23 @@ def compacted(cluster: ClusterReader, topics: Iterable[str]) -> set[str]:
     } | set(answers.refused)
 
 
-def _remember(
-    flow: FlowSettings,
-    clusters: Clusters,
-    decided: AuditPlan,
-    found: Mapping[SourceIncarnation, Comparison],
-    reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
-    newer: Maps[OffsetMap],
-    at_ms: int,
-) -> Mapping[SourceIncarnation, PartitionAudit]:
-    """Write what was proved into the ledger; a partition whose audit was not finished keeps its earlier entry."""
-    whole = [
-        partition
-        for partition in decided.partitions
-        if partition.claims and unfinished(partition, reports[partition.life]) is None
-    ]
-    audits = {
-        partition.life: remembered(
-            partition, found[partition.life], judged_to(partition, _known(newer, partition.life)), at_ms
-        )
-        for partition in whole
-    }
-    write_ledger(flow, clusters.target, audits.values())
-    return audits
+_Judged = tuple[PartitionPlan, Comparison, PartitionAudit | None, int]
+"""A partition, what was found there, what the ledger keeps of it, and when (epoch ms)."""
 
 
 def _result(
     flow: FlowSettings,
     request: AuditRequest,
     decided: AuditPlan,
-    found: Mapping[SourceIncarnation, Comparison],
-    audits: Mapping[SourceIncarnation, PartitionAudit],
-    reports: Mapping[SourceIncarnation, Sequence[ScopeReport]],
+    judged: Sequence[_Judged],
+    problems: tuple[Issue, ...],
     at_ms: int,
     seconds: float,
     cpu_seconds: float,
 ) -> AuditResult:
-    rows = tuple(
-        partition_row(partition, found[partition.life], audits.get(partition.life), at_ms)
-        for partition in decided.partitions
-    )
-    covered = [
-        coverage_of(partition, found[partition.life], audits.get(partition.life), at_ms)
-        for partition in decided.partitions
-    ]
+    rows = tuple(partition_row(*it) for it in judged)
+    covered = [coverage_of(*it) for it in judged]
     whole = total(covered)
-    troubles = [
-        trouble
-        for partition in decided.partitions
-        if (trouble := unfinished(partition, reports[partition.life]))
-    ]
-    problems = (*decided.problems, *troubles)
     difference_count = sum(row.differences for row in rows)
     compared = sum(row.compared for row in rows)
     if not compared and not problems:
@@ -200,11 +171,7 @@ def _result(
         records=sum(row.records for row in rows),
         coverage=total(without_heartbeats(flow, covered)).share,
         difference_count=difference_count,
-        differences=tuple(
-            one
-            for partition in decided.partitions
-            for one in differences_of(partition, found[partition.life])
-        ),
+        differences=tuple(one for it, found, *_ in judged for one in differences_of(it, found)),
         partitions=rows,
         problems=problems,
         at_ms=at_ms,

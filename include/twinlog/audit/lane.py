@@ -12,11 +12,11 @@ from twinlog.audit.comparison.compare import compare
 from twinlog.audit.comparison.values import Comparison, Scope
 from twinlog.kafka_types import OfIncarnation
 from twinlog.logs.partition_reader import PartitionReader
-from twinlog.logs.reading_lanes import LocalRunner, ReadingLane, ReadingRunner, read_each
+from twinlog.logs.reading_lanes import LocalRunner, ReadingLane, ReadingReport, ReadingRunner, read_each
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSpec:
+class AuditSpec(OfIncarnation):
     """One scope of one partition.
 
     `source_end` and `target_end` are the ends of the logs that were fixed when the audit was planned.  Keys
@@ -31,53 +31,26 @@ class AuditSpec:
     source_end: int
     target_end: int
 
+    @property
+    def start(self) -> int:
+        """The upstream offset that the scope begins at."""
+        return self.scope.start
+
 
 AuditLaneSpec = ReadingLane[AuditSpec]
 """The scopes that one task compares."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeReport(OfIncarnation):
-    """The outcome of a scope; with an `error` nothing is known of it, and `comparison` is None."""
+AuditLaneReport = ReadingReport[Comparison]
+"""The comparison of each of a lane's scopes."""
 
-    topic: str
-    topic_id: str
-    partition: int
-    start: int
-    comparison: Comparison | None = None
-    error_code: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditLaneReport:
-    """A lane's answer, in the order of its scopes."""
-
-    lane: int
-    scopes: tuple[ScopeReport, ...]
-    cpu_seconds: float = 0.0
-
-
-AuditRunner = ReadingRunner[AuditLaneSpec, AuditLaneReport]
+AuditRunner = ReadingRunner[AuditSpec, Comparison]
 """Runs the lanes of an audit."""
 
 
 def audit_lane(lane: AuditLaneSpec) -> AuditLaneReport:
     """Compare the lane's scopes; an error in one of them does not stop the others."""
-    outcomes, cpu_seconds = read_each(lane, _compare)
-    reports = tuple(
-        ScopeReport(
-            outcome.spec.topic,
-            outcome.spec.topic_id,
-            outcome.spec.partition,
-            outcome.spec.scope.start,
-            outcome.found,
-            outcome.error_code,
-            outcome.error,
-        )
-        for outcome in outcomes
-    )
-    return AuditLaneReport(lane.lane, reports, cpu_seconds)
+    return read_each(lane, _compare)
 
 
 LocalAuditRunner = partial(LocalRunner, audit_lane)

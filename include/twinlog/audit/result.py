@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.audit.comparison.totals import shortened
@@ -15,7 +15,6 @@ from twinlog.audit.coverage import (
     covered,
     partition_coverage,
 )
-from twinlog.audit.lane import ScopeReport
 from twinlog.audit.plan import PartitionPlan
 from twinlog.audit.request import AuditMode
 from twinlog.audit.verdict import AuditVerdict
@@ -30,6 +29,7 @@ from twinlog.formats.ledger.audit import (
 )
 from twinlog.jsonable import Json, to_json
 from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.logs.reading_lanes import Reading
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 
@@ -46,14 +46,6 @@ class AuditedDifference(Difference):
     remote_topic: str
     partition: int
     found_ms: int = 0
-
-    @classmethod
-    def of(
-        cls, found: Difference, topic: str, remote_topic: str, partition: int, found_ms: int = 0
-    ) -> AuditedDifference:
-        """Give a difference its topic."""
-        fields = {each.name: getattr(found, each.name) for each in dataclasses.fields(Difference)}
-        return cls(**fields, topic=topic, remote_topic=remote_topic, partition=partition, found_ms=found_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,36 +122,20 @@ class AuditResult:
         return found
 
 
-def gathered(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Comparison:
-    """Add up the scopes of a partition and what was known to be unprovable; a failed scope counts as unfinished."""
-    records = equal_bytes = equal_records = superseded = others = 0
-    spans: list[UnprovedSpan] = []
-    counts: Counter[DifferenceKind] = Counter()
-    listed: list[Difference] = []
-    for spec, report in zip(plan.specs, reports, strict=True):
-        found = report.comparison
-        if found is None:
+def gathered(plan: PartitionPlan, readings: Sequence[Reading[Comparison]]) -> Comparison:
+    """Add to the comparison of a partition's scope, if it has one, what was known to be unprovable.
+
+    A scope that was not compared to its end counts as unfinished.
+    """
+    found, spans = Comparison(), list(plan.unproved)
+    for spec, reading in zip(plan.specs, readings, strict=True):
+        if reading.found is not None:
+            found = reading.found
+            spans += found.unproved
+        else:
             lost = plan.offset_map.records_between(spec.scope.start, spec.scope.end)
             spans.append(UnprovedSpan(spec.scope.start, spec.scope.end, lost, Unproved.UNFINISHED))
-            continue
-        records += found.records
-        equal_bytes += found.equal_bytes
-        equal_records += found.equal_records
-        superseded += found.superseded
-        others += found.others
-        spans += found.unproved
-        counts.update(found.counts)
-        listed += found.differences
-    return Comparison(
-        records,
-        equal_bytes,
-        equal_records,
-        superseded,
-        shortened([*plan.unproved, *spans]),
-        tuple(listed),
-        dict(counts),
-        others,
-    )
+    return dataclasses.replace(found, unproved=shortened(spans))
 
 
 def in_flight(
@@ -217,7 +193,7 @@ def _knows(offset_map: OffsetMap, downstream: int) -> bool:
 
 def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_ms: int) -> PartitionAudit:
     """Return what the ledger keeps of an incremental or full audit: its findings, after those it continues."""
-    before = plan.before
+    before = plan.before or Comparison()
     return PartitionAudit(
         *plan.life,
         remote_topic=plan.remote_topic,
@@ -225,21 +201,18 @@ def remembered(plan: PartitionPlan, found: Comparison, downstream_end: int, at_m
         start=plan.start,
         end=plan.end,
         downstream_end=downstream_end,
-        records=found.records + (before.records if before else 0),
-        equal_bytes=found.equal_bytes + (before.equal_bytes if before else 0),
-        equal_records=found.equal_records + (before.equal_records if before else 0),
-        unproved=shortened([*(before.unproved if before else ()), *found.unproved]),
-        difference_count=found.difference_count + (before.difference_count if before else 0),
-        differences=((before.differences if before else ()) + _named(found.differences))[:KEPT_DIFFERENCES],
+        records=before.records + found.records,
+        equal_bytes=before.equal_bytes + found.equal_bytes,
+        equal_records=before.equal_records + found.equal_records,
+        unproved=shortened((*before.unproved, *found.unproved)),
+        difference_count=before.difference_count + found.difference_count,
+        differences=_named((*before.differences, *found.differences))[:KEPT_DIFFERENCES],
         at_ms=at_ms,
     )
 
 
-def _named(found: Sequence[Difference]) -> tuple[FoundDifference, ...]:
-    return tuple(
-        FoundDifference(difference.kind, difference.upstream_offset, difference.downstream_offset)
-        for difference in found
-    )
+def _named(found: Iterable[Difference | FoundDifference]) -> tuple[FoundDifference, ...]:
+    return tuple(FoundDifference(it.kind, it.upstream_offset, it.downstream_offset) for it in found)
 
 
 def coverage_of(
@@ -278,21 +251,28 @@ def partition_row(
 
 def differences_of(plan: PartitionPlan, found: Comparison) -> list[AuditedDifference]:
     """List the differences of a partition: those found now, then those that earlier audits found before that range."""
-    before, message = plan.before, "found by an earlier audit; a full one compares it again"
-    earlier = [
-        Difference(difference.kind, difference.upstream_offset, difference.downstream_offset, message)
-        for difference in (before.differences if before else ())
-    ]
+    listed = [(difference, 0) for difference in found.differences]
+    if plan.before is not None:
+        message = "found by an earlier audit; a full one compares it again"
+        listed += [
+            (Difference(it.kind, it.upstream_offset, it.downstream_offset, message), plan.before.at_ms)
+            for it in plan.before.differences
+        ]
     return [
-        AuditedDifference.of(difference, plan.life.topic, plan.remote_topic, plan.life.partition, found_ms)
-        for found_ms, some in ((0, found.differences), (before.at_ms if before else 0, earlier))
-        for difference in some
+        AuditedDifference(
+            **{field.name: getattr(difference, field.name) for field in dataclasses.fields(Difference)},
+            topic=plan.life.topic,
+            remote_topic=plan.remote_topic,
+            partition=plan.life.partition,
+            found_ms=found_ms,
+        )
+        for difference, found_ms in listed
     ]
 
 
-def unfinished(plan: PartitionPlan, reports: Sequence[ScopeReport]) -> Issue | None:
+def unfinished(plan: PartitionPlan, readings: Sequence[Reading[Comparison]]) -> Issue | None:
     """Return the problem that kept a partition from being compared to its end."""
-    failed = next((report for report in reports if report.comparison is None), None)
+    failed = next((reading for reading in readings if reading.found is None), None)
     if failed is None:
         return None
     name = f"{plan.life.topic}-{plan.life.partition}"

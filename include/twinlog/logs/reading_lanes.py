@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.audit import Unproved
+from twinlog.kafka_types import OfIncarnation, SourceIncarnation
 from twinlog.logs.partition_reader import PartitionReader
 from twinlog.protocol.brokers import Brokers
 
@@ -25,10 +26,21 @@ MOST_FETCHED_BYTES = 8 << 20
 One partition is read at a time, on both sides, with its records as columns: more would cost memory and gain nothing.
 """
 
-Spec = TypeVar("Spec")
+
+class ReadingSpec(Protocol):
+    """Something that is read: from `start` of one incarnation of a source partition on."""
+
+    @property
+    def life(self) -> SourceIncarnation:
+        """The incarnation that is read."""
+
+    @property
+    def start(self) -> int:
+        """The first upstream offset that is read."""
+
+
+Spec = TypeVar("Spec", bound=ReadingSpec)
 Found = TypeVar("Found")
-Lane_contra = TypeVar("Lane_contra", contravariant=True)
-Report_co = TypeVar("Report_co", covariant=True)
 
 
 @dataclass(frozen=True)  # with slots, Python 3.11 cannot make one by a name such as AuditLaneSpec
@@ -48,48 +60,63 @@ class ReadingLane(Generic[Spec]):
         return self.source.holds_secrets or self.target.holds_secrets
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[Spec, Found]):
-    """Hold what the work found out about a spec; with an `error` nothing is known of it, and `found` is None."""
+@dataclass(frozen=True)
+class Reading(OfIncarnation, Generic[Found]):
+    """Hold what the work found out about a spec, from offset `start` on; with an `error` nothing is known of it.
 
-    spec: Spec
+    `found` is None then.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
     found: Found | None = None
     error_code: str = ""
     error: str = ""
 
 
-class ReadingRunner(Protocol[Lane_contra, Report_co]):
+@dataclass(frozen=True)
+class ReadingReport(Generic[Found]):
+    """A lane's answer, in the order of its specs."""
+
+    lane: int
+    partitions: tuple[Reading[Found], ...]
+    cpu_seconds: float = 0.0
+
+
+class ReadingRunner(Protocol[Spec, Found]):
     """Runs lanes that read: in Spark tasks, or in this process."""
 
     @property
     def slots(self) -> int:
         """Return how many lanes can run at once."""
 
-    def run(self, lanes: Sequence[Lane_contra]) -> tuple[Report_co, ...]:
+    def run(self, lanes: Sequence[ReadingLane[Spec]]) -> tuple[ReadingReport[Found], ...]:
         """Run every lane to its end."""
 
 
-class LocalRunner(Generic[Lane_contra, Report_co]):
+class LocalRunner(Generic[Spec, Found]):
     """Runs lanes in this process, one after the other: no JVM has to start, one core is in use."""
 
     slots = 1
 
-    def __init__(self, work: Callable[[Lane_contra], Report_co]) -> None:
+    def __init__(self, work: Callable[[ReadingLane[Spec]], ReadingReport[Found]]) -> None:
         self._work = work
 
-    def run(self, lanes: Sequence[Lane_contra]) -> tuple[Report_co, ...]:
+    def run(self, lanes: Sequence[ReadingLane[Spec]]) -> tuple[ReadingReport[Found], ...]:
         """Run every lane to its end."""
         return tuple(self._work(lane) for lane in lanes)
 
 
 def read_each(
     lane: ReadingLane[Spec], work: Callable[[Spec, PartitionReader, PartitionReader], Found]
-) -> tuple[list[Outcome[Spec, Found]], float]:
-    """Do the work of a lane, spec by spec, with readers of source and target; return the outcomes and the CPU seconds.
+) -> ReadingReport[Found]:
+    """Do the work of a lane, spec by spec, with readers of source and target.
 
     An error with one spec does not stop the others.
     """
-    began, outcomes = time.process_time(), list[Outcome[Spec, Found]]()
+    began, readings = time.process_time(), list[Reading[Found]]()
     with Brokers(lane.source) as source, Brokers(lane.target) as target:
         ours = PartitionReader(
             source,
@@ -100,10 +127,10 @@ def read_each(
         theirs = PartitionReader(target, Unproved.TARGET_RETENTION, fetch_bytes=lane.fetch_bytes)
         for spec in lane.specs:
             try:
-                outcomes.append(Outcome(spec, work(spec, ours, theirs)))
+                readings.append(Reading(*spec.life, spec.start, work(spec, ours, theirs)))
             except TwinlogError as trouble:
-                outcomes.append(Outcome(spec, None, trouble.code, trouble.message))
-    return outcomes, time.process_time() - began
+                readings.append(Reading(*spec.life, spec.start, None, trouble.code, trouble.message))
+    return ReadingReport(lane.lane, tuple(readings), time.process_time() - began)
 
 
 def spread(

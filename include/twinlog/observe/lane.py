@@ -11,7 +11,14 @@ from functools import partial
 
 from twinlog.kafka_types import OfIncarnation
 from twinlog.logs.partition_reader import Item, PartitionReader
-from twinlog.logs.reading_lanes import LocalRunner, ReadingLane, ReadingRunner, read_each
+from twinlog.logs.reading_lanes import (
+    LocalRunner,
+    Reading,
+    ReadingLane,
+    ReadingReport,
+    ReadingRunner,
+    read_each,
+)
 from twinlog.observe.align import match
 from twinlog.observe.values import HORIZON_MS, Carried, Matched
 
@@ -38,44 +45,29 @@ class ObserveSpec(OfIncarnation):
     equal_offsets: bool = False
     horizon_ms: int = HORIZON_MS
 
+    @property
+    def start(self) -> int:
+        """The upstream offset that was reached earlier."""
+        return self.carried.source_to
+
 
 ObserveLaneSpec = ReadingLane[ObserveSpec]
 """The partitions that one task matches."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLook(OfIncarnation):
-    """The outcome for a partition; with an `error` nothing new is known of it, and `matched` is None."""
+PartitionLook = Reading[Matched]
+"""What was matched of a partition."""
 
-    topic: str
-    topic_id: str
-    partition: int
-    matched: Matched | None = None
-    error_code: str = ""
-    error: str = ""
+ObserveLaneReport = ReadingReport[Matched]
+"""What was matched of each of a lane's partitions."""
 
-
-@dataclass(frozen=True, slots=True)
-class ObserveLaneReport:
-    """A lane's answer, in the order of its partitions."""
-
-    lane: int
-    partitions: tuple[PartitionLook, ...]
-    cpu_seconds: float = 0.0
-
-
-ObserveRunner = ReadingRunner[ObserveLaneSpec, ObserveLaneReport]
+ObserveRunner = ReadingRunner[ObserveSpec, Matched]
 """Runs the lanes of a look."""
 
 
 def observe_lane(lane: ObserveLaneSpec) -> ObserveLaneReport:
     """Match the lane's partitions; an error in one of them does not stop the others."""
-    outcomes, cpu_seconds = read_each(lane, _match)
-    looks = tuple(
-        PartitionLook(*outcome.spec.life, outcome.found, outcome.error_code, outcome.error)
-        for outcome in outcomes
-    )
-    return ObserveLaneReport(lane.lane, looks, cpu_seconds)
+    return read_each(lane, _match)
 
 
 LocalObserveRunner = partial(LocalRunner, observe_lane)

@@ -182,7 +182,7 @@ def _remember(
     places = len(target.describe_topics([flow.offset_map_topic]).require()[flow.offset_map_topic].partitions)
     at_ms, kept, mapped = clock.now_ms(), list[Observed](), list[InternalRecord]()
     for partition in wanted:
-        matched = looks[partition.life].matched
+        matched = looks[partition.life].found
         if matched is None or now.get(partition.life) != partition.before:
             continue
         ends = partition.log_start, partition.spec.target_end
@@ -211,7 +211,7 @@ def _map_records(
 
 
 def _row(it: _Partition, look: PartitionLook) -> PartitionCopy:
-    matched, reached = look.matched, it.known.copied_to
+    matched, reached = look.found, it.known.copied_to
     if matched is not None:
         reached = max(reached, matched.carried.copied_to)
     return PartitionCopy(

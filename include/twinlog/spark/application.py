@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import importlib
+from typing import Protocol
 
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import Configuration, FlowSettings
@@ -14,17 +15,11 @@ from twinlog.spark.protection import require_safe_way
 from twinlog.spark.request import (
     AuditStepRequest,
     CopyRequest,
-    FailbackRequest,
     FailoverRequest,
     OnStart,
     Request,
 )
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
-
-if TYPE_CHECKING:
-    from twinlog.audit.request import AuditRequest
-    from twinlog.audit.result import AuditResult
-    from twinlog.copying.result import CopyResult
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
@@ -55,54 +50,36 @@ def run(request: Request, *, master: str = SUBMITTED, on_start: OnStart = lambda
     configuration = load(request.config, airflow=handed_over())
     flow = flow_named(configuration, request.flow)
     match request:
+        case CopyRequest(follow_seconds=None):
+            return _over_spark(flow, request, master, on_start, "copy", f"twinlog {flow.name}")
         case CopyRequest():
-            return _copy(flow, request, master, on_start)
+            return _over_spark(
+                flow, request, master, on_start, "follow", f"twinlog {flow.name}", flow.copy.lanes
+            )
         case AuditStepRequest():
-            return _audit(flow, request.audit, master, on_start)
-        case FailoverRequest():
-            from twinlog.spark.steps import failover
+            return _over_spark(flow, request, master, on_start, "audit", f"twinlog audit {flow.name}")
+    from twinlog.spark.steps import failover
 
-            return failover.run(configuration, flow, request, master, on_start)
-        case FailbackRequest():
-            from twinlog.spark.steps import failover
-
-            return failover.run_home(configuration, flow, request, master, on_start)
+    if isinstance(request, FailoverRequest):
+        return failover.run(configuration, flow, request, master, on_start)
+    return failover.run_home(configuration, flow, request, master, on_start)
 
 
-def _copy(flow: FlowSettings, request: CopyRequest, master: str, on_start: OnStart) -> CopyResult:
-    """Copy the flow, or follow it for `follow_seconds`."""
+def _over_spark(
+    flow: FlowSettings,
+    request: CopyRequest | AuditStepRequest,
+    master: str,
+    on_start: OnStart,
+    step: str,
+    app_name: str,
+    wanted: int | None = None,
+) -> Result:
+    """Run a step's module, which is imported while Spark starts, over a session that wants that many slots."""
     require_safe_way(master, (flow.source.connection, flow.target.connection))
-    seconds = request.follow_seconds
-    if seconds is None:
-        with session(
-            master, f"twinlog {flow.name}", settings=PLANS_AS_THEY_ARE, meanwhile="twinlog.spark.steps.copy"
-        ) as spark:
-            from twinlog.spark.steps import copy
-
-            return copy.run(flow, request, spark, master, on_start)
-    with session(
-        master,
-        f"twinlog {flow.name}",
-        flow.copy.lanes,
-        settings=PLANS_AS_THEY_ARE,
-        meanwhile="twinlog.spark.steps.follow",
-    ) as spark:
-        from twinlog.spark.steps import follow
-
-        return follow.run(flow, request, seconds, spark, master, on_start)
-
-
-def _audit(flow: FlowSettings, request: AuditRequest, master: str, on_start: OnStart) -> AuditResult:
-    require_safe_way(master, (flow.source.connection, flow.target.connection))
-    with session(
-        master,
-        f"twinlog audit {flow.name}",
-        settings=PLANS_AS_THEY_ARE,
-        meanwhile="twinlog.spark.steps.audit",
-    ) as spark:
-        from twinlog.spark.steps import audit
-
-        return audit.run(flow, request, spark, master, on_start)
+    module = f"twinlog.spark.steps.{step}"
+    with session(master, app_name, wanted, settings=PLANS_AS_THEY_ARE, meanwhile=module) as spark:
+        result: Result = importlib.import_module(module).run(flow, request, spark, master, on_start)
+        return result
 
 
 def flow_named(configuration: Configuration, name: str) -> FlowSettings:

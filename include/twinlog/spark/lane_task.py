@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from twinlog.jsonable import to_json
 from twinlog.lane.copy.copy_lane import copy_lane
-from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeReport
+from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.spark.build import other_build, refuse_build
 
 SCHEMA: Final = "lane int, report string"
@@ -91,12 +91,3 @@ def doubt_about_this_task() -> str:
     if context is not None and context.attemptNumber():
         return f"Spark tried the task again (attempt {context.attemptNumber()})"
     return ""
-
-
-def parse_report(text: str) -> LaneReport:
-    """Parse the report of a lane from its row (driver)."""
-    fields: dict[str, Any] = json.loads(text)
-    ranges = tuple(
-        RangeReport(**{**item, "quarantined": tuple(item["quarantined"])}) for item in fields.pop("ranges")
-    )
-    return LaneReport(state=LaneOutcome(fields.pop("state")), ranges=ranges, **fields)

@@ -18,7 +18,7 @@ from twinlog.errors import TerminalError, TransientError
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.observe.lane import ObserveLaneReport, ObserveLaneSpec
 from twinlog.spark.build import BUILD
-from twinlog.spark.lane_task import SCHEMA, copy_lanes, parse_report, reports, start_worker
+from twinlog.spark.lane_task import SCHEMA, copy_lanes, reports, start_worker
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.reading_tasks import audit_lanes, observe_lanes, parser_of
 from twinlog.spark.session import PLANS_AS_THEY_ARE, session
@@ -38,11 +38,18 @@ _EXCEPTION_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[Spec, Report]):
-    """Tell what a job's tasks do with their lanes, how their answers are read, and the error of a job that fails."""
+    """Tell what a job's tasks do with their lanes, how their answers are read, and the words for a job that fails."""
 
     task: Callable[[bytes, str, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     parse: Callable[[str], Report]
-    failed: Callable[[Sequence[Spec], str], TransientError]
+    whose: str
+    hint: str
+
+    def failed(self, lanes: Sequence[Spec], reason: str) -> TransientError:
+        """Return the error of a job that died, with the flow if its lanes name one."""
+        flows = [lane.flow for lane in lanes if isinstance(lane, LaneSpec)][:1]
+        what = f"the Spark job {self.whose.format(*flows)} failed: {reason}"
+        return TransientError(what, hint=self.hint, code=TASKS_DIED, **{"flow": flows[0]} if flows else {})
 
 
 class SparkRunner(Generic[Spec, Report]):
@@ -126,34 +133,24 @@ class SparkRunner(Generic[Spec, Report]):
         cancel(self._spark, TAG if flow is None else flow_tag(flow))
 
 
-def _copy_failed(lanes: Sequence[LaneSpec], reason: str) -> TransientError:
-    return TransientError(
-        f"the Spark job of {lanes[0].flow} failed: {reason}",
-        hint="what was committed counts; the driver fences again",
-        code=TASKS_DIED,
-        flow=lanes[0].flow,
-    )
-
-
-def _audit_failed(_lanes: Sequence[AuditLaneSpec], reason: str) -> TransientError:
-    return TransientError(
-        f"the Spark job of the audit failed: {reason}",
-        hint="nothing was remembered; audit again",
-        code="tasks-died",
-    )
-
-
-def _look_failed(_lanes: Sequence[ObserveLaneSpec], reason: str) -> TransientError:
-    return TransientError(
-        f"the Spark job that observes failed: {reason}",
-        hint="nothing was remembered; the next cycle looks again",
-        code="tasks-died",
-    )
-
-
-COPY = Work(copy_lanes, parse_report, _copy_failed)
-AUDIT = Work(audit_lanes, parser_of(AuditLaneReport), _audit_failed)
-OBSERVE = Work(observe_lanes, parser_of(ObserveLaneReport), _look_failed)
+COPY: Work[LaneSpec, LaneReport] = Work(
+    copy_lanes,
+    parser_of(LaneReport),
+    "of {}",
+    "what was committed counts; the driver fences again",
+)
+AUDIT: Work[AuditLaneSpec, AuditLaneReport] = Work(
+    audit_lanes,
+    parser_of(AuditLaneReport),
+    "of the audit",
+    "nothing was remembered; audit again",
+)
+OBSERVE: Work[ObserveLaneSpec, ObserveLaneReport] = Work(
+    observe_lanes,
+    parser_of(ObserveLaneReport),
+    "that observes",
+    "nothing was remembered; the next cycle looks again",
+)
 
 
 def reason_of(error: Exception) -> str:

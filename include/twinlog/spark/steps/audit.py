@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlog.audit import audit
-from twinlog.audit.request import AuditRequest
 from twinlog.audit.result import AuditResult
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.spark.request import OnStart
+from twinlog.spark.request import AuditStepRequest, OnStart
 from twinlog.spark.runner import AUDIT, SparkRunner
 
 if TYPE_CHECKING:
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    flow: FlowSettings, request: AuditRequest, spark: SparkSession, master: str, on_start: OnStart
+    flow: FlowSettings, request: AuditStepRequest, spark: SparkSession, master: str, on_start: OnStart
 ) -> AuditResult:
     """Compare what the request names."""
     runner = SparkRunner(spark, AUDIT, master)
     on_start(runner)
     with open_clusters(flow) as clusters:
-        return audit.run(flow, clusters, runner, request)
+        return audit.run(flow, clusters, runner, request.audit)

@@ -25,12 +25,11 @@ log = logging.getLogger(__name__)
 def run(
     flow: FlowSettings,
     request: CopyRequest,
-    seconds: float,
     spark: SparkSession,
     master: str,
     on_start: OnStart,
 ) -> CopyResult:
-    """Follow the flow for `seconds`, and do its other duties beside the copy."""
+    """Follow the flow for the seconds asked for, and do its other duties beside the copy."""
     runner = SparkRunner(spark, COPY, master, flow.copy.lanes)
     on_start(runner)
     with open_clusters(flow) as clusters:
@@ -43,7 +42,7 @@ def run(
                 clusters,
                 runner,
                 run_id=request.run_id,
-                seconds=seconds,
+                seconds=request.follow_seconds or 0.0,
                 topics=frozenset(request.topics) or None,
                 on_generation=lambda generation: log.info(generation.line),
                 on_refresh=log.info,
