@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "include")]
 
-from seen_flow import FLOW, NOW, ORDERS, STATUS, cluster, large_flow, seen_flow  # noqa: E402
+from seen_flow import FLOW, LEDGER, NOW, ORDERS, STATUS, cluster, large_flow, seen_flow  # noqa: E402
 
 from twinlog.airflow.plugin.app import draw_flow, draw_overview  # noqa: E402
 from twinlog.airflow.plugin.flow_page import flow_page_of  # noqa: E402
@@ -27,6 +27,7 @@ from twinlog.airflow.plugin.overview import overview_of  # noqa: E402
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows  # noqa: E402
 from twinlog.formats.ledger.gate import GateOutcome  # noqa: E402
 from twinlog.formats.ledger.records import FlowPhase  # noqa: E402
+from twinlog.formats.ledger.recovery import RecoveryRun, RunState  # noqa: E402
 from twinlog.monitoring.readiness import Readiness  # noqa: E402
 from twinlog.monitoring.status import PartitionStatus  # noqa: E402
 from twinlog.state.ledger import Ledger  # noqa: E402
@@ -43,9 +44,9 @@ def flows() -> dict[str, SeenFlow]:
         assert seen.status is not None
         topics = tuple(replace(it, remote_topic=f"{source}.{it.topic}") for it in seen.status.topics)
         answers = tuple(
-            GateOutcome(it.mode, it.ready, round((NOW - 180) * 1000), it.failed, it.waived, "")
+            GateOutcome(it.mode, it.ready is not False, round((NOW - 180) * 1000), it.failed, it.waived, "")
             for it in seen.status.readiness
-            if it.ready is not None
+            if it.ready is not None or it.since
         )
         return replace(
             seen,
@@ -66,16 +67,30 @@ def flows() -> dict[str, SeenFlow]:
     )
     waits = replace(STATUS, topics=(whole,), lag_records=1_000, rpo_seconds=3_620.0)
     new = replace(waits, has_run=False, cycle_age_seconds=None, readiness=NEVER)
+    run = RecoveryRun(
+        "failover-20270115T075200Z-1",
+        "planned",
+        RunState.PROMOTED,
+        "jo",
+        "jo",
+        *(round((NOW - ago) * 1000) for ago in (480, 440, 440, 440)),
+        at_risk_records=0,
+        rpo_seconds=0.0,
+    )
+    equal = replace(ORDERS, lag_records=0, rpo_seconds=0.0, partitions=(PartitionStatus(0, 999, 1_000, 0),))
     away = replace(
         STATUS,
         state=FlowPhase.PROMOTED,
+        topics=(equal,),
+        lag_records=0,
+        rpo_seconds=0.0,
         held="promoted by jo: failover, planned",
-        readiness=(Readiness("planned", since="failover-20270115T075200Z-1"), *NEVER[1:]),
+        readiness=(Readiness("planned", since=run.run), *NEVER[1:]),
     )
     return {
         "not-ready": named("lisbon", "porto", seen_flow(late)),
         "never-run": named("oslo", "bergen", seen_flow(new, Ledger())),
-        "promoted": named("paris", "lyon", seen_flow(away)),
+        "promoted": named("paris", "lyon", seen_flow(away, replace(LEDGER, recoveries=(run,)))),
         "ready": named("frankfurt", "dublin", large),
     }
 
@@ -84,9 +99,9 @@ def pages(found: dict[str, SeenFlow]) -> Iterator[tuple[str, str]]:
     """Yield each page with the name of its picture."""
     words = {"dags": "/dags/", "nonce": "n"}
     seen = SeenFlows(NOW, "mm2.properties", tuple(found.values()))
-    yield "overview", draw_overview(overview_of(seen, NOW), **words)
+    yield "overview", draw_overview(overview_of(seen, NOW + 4), **words)
     for name, flow in found.items():
-        yield f"flow-{name}", draw_flow(flow_page_of(flow, NOW), **words)
+        yield f"flow-{name}", draw_flow(flow_page_of(flow, NOW + 4), **words)
 
 
 def _parts(named: str) -> tuple[str, str, str]:

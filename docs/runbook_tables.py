@@ -9,17 +9,14 @@ from pathlib import Path
 
 from twinlog.drill import drill
 from twinlog.procedure import Step
-from twinlog.recovery.failback.failback import SAVE
 from twinlog.recovery.procedures import STEPS
 
 DOCS = Path(__file__).parent
-TABLES: dict[str, tuple[tuple[str, Sequence[Step]], ...]] = {
-    "planned": (("The command", STEPS["planned"]),),
-    "source-dead": (("The command", STEPS["source-dead"]),),
-    "failback": (("The command", STEPS["failback"]), ("To save only", SAVE)),
-    "drill": (("The command", drill.STEPS),),
+TABLES: dict[str, Sequence[Step]] = {
+    **{mode: STEPS[mode] for mode in ("planned", "source-dead", "failback")},
+    "drill": drill.STEPS,
 }
-"""The tables of each runbook, by the heading above them."""
+"""The steps of each runbook, whose table is below the heading `The command`."""
 
 
 def page(name: str) -> Path:
@@ -28,15 +25,13 @@ def page(name: str) -> Path:
 
 
 def written(name: str, text: str) -> str:
-    """Return the text of a runbook with its tables as the code has them."""
-    for heading, steps in TABLES[name]:
-        table = "".join(f"{line}\n" for line in rows(steps, seconds(name)))
-        before, title, section = text.partition(f"\n## {heading}\n")
-        first, *_, last = (
-            it.span() for it in re.finditer(r"^\|.*\n", section.partition("\n## ")[0], re.MULTILINE)
-        )
-        text = before + title + section[: first[0]] + table + section[last[1] :]
-    return text
+    """Return the text of a runbook with its table as the code has it."""
+    table = "".join(f"{line}\n" for line in rows(TABLES[name], seconds(name)))
+    before, title, section = text.partition("\n## The command\n")
+    first, *_, last = (
+        it.span() for it in re.finditer(r"^\|.*\n", section.partition("\n## ")[0], re.MULTILINE)
+    )
+    return before + title + section[: first[0]] + table + section[last[1] :]
 
 
 def seconds(mode: str) -> dict[str, float]:

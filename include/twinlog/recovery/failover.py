@@ -49,7 +49,7 @@ STEPS: dict[str, tuple[Step[World], ...]] = {
 """The steps of both modes, in their order."""
 _BEGIN = replace(BEGIN, does="writes the state `failing-over`: every cycle and Dag stands by")
 _FENCES = (
-    "refuses if the gate already says no to what no step mends; denies WRITE on the source if it keeps ACLs; watches"
+    "refuses if a check of the gate fails that no step mends; denies WRITE on the source if it keeps ACLs; watches"
     " that the ends of its partitions stand still"
 )
 _PLACES = "commits the position of every group on the target by the map, wherever the engine has put it"

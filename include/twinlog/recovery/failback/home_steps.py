@@ -289,7 +289,7 @@ HOME: tuple[Step[World], ...] = (
     ),
     Step(
         StepName.FENCE_PRODUCERS,
-        "refuses if the gate already says no to what no step mends; copies what there is; denies WRITE on B if it keeps"
+        "refuses if a check of the gate fails that no step mends; copies what there is; denies WRITE on B if it keeps"
         " ACLs; watches that the ends of its partitions stand still",
         "nothing is written to B any more",
         "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",

@@ -335,7 +335,7 @@ def look_fence(world: World, copied: str = "") -> Outcome:
 
 FENCE: Step[World] = Step(
     StepName.FENCE_PRODUCERS,
-    "refuses if the gate already says no to what no step mends; copies what there is; denies WRITE on the source if"
+    "refuses if a check of the gate fails that no step mends; copies what there is; denies WRITE on the source if"
     " it keeps ACLs; watches that the ends of its partitions stand still",
     "nothing is written to the source any more",
     "waits for `twinlog.failover.wait.seconds`, then names the topics: stop their producers and run it again",
