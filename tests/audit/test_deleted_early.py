@@ -104,6 +104,18 @@ def test_what_the_map_has_forgotten_was_copied(found, flow, target, source, into
     assert expected == found.again()
 
 
+def test_what_left_another_engines_copy_before_it_was_read_counts(found, source, target, copied):
+    """No part of the map tells of it: it was deleted from the copy, as far as anybody knows."""
+    assert {AT: (0, 3, 3)} == found(YOUNG[:3])
+    for it in YOUNG:
+        source.append(AT, key=None, value=b"v", timestamp=it)
+    for number in (3, 4):
+        target.append(COPY, key=None, value=b"unread", timestamp=number)
+    copied(AT, 5, 8)
+    target.delete_records(COPY, 6)
+    assert {AT: (0, 6, 6)} == found.again()
+
+
 def test_what_had_left_another_engines_copy_before_the_first_look_counts(found, flow, target, source):
     """The map begins behind it, and the source still holds it: it is not 0."""
     topic_id = source.topics["orders"].topic_id

@@ -202,3 +202,32 @@ def test_a_copy_that_lacks_a_partition_and_a_source_that_lost_records(scene):
     assert {"copy-there", "partition-parity"} <= failed
     (topic,) = gate["observed"]["topics"]
     assert (1, 30) == (topic["counts"]["foreign"], topic["not_comparable"])
+
+
+def test_what_left_the_copy_before_it_was_read(scene, monkeypatch):
+    """Somebody deletes copies that no cycle has read: they count, and a group among them has no exact place."""
+    scene.run("run", "--once")
+    produce(scene.clusters["A"], scene.topic, some(100, 200))
+    produce(scene.clusters["B"], scene.remote, some(100, 200))
+    for name, place in (("within", 120), ("behind", 180)):
+        commit_group(scene.clusters["A"], f"{scene.topic}-{name}", scene.topic, place)
+    admin = AdminClient({"bootstrap.servers": scene.clusters["B"].bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(scene.remote, 0, 158)]).values():
+        deleted.result()
+    scene.run("run", "--once")
+    later = clock.now_ms() + 10 * 60_000
+    with monkeypatch.context() as shifted:
+        shifted.setattr(clock, "now_ms", lambda: later)
+        scene.run("run", "--once")
+        _, gate = scene.run("gate", "--still-writing")
+        _, groups = scene.run("groups")
+    failed = {it["name"]: it["message"] for it in gate["checks"] if not it["passed"]}
+    assert "partition 0: deleted early 147." in failed["nothing-deleted-early"]  # all but 3 that never came
+    assert (
+        f"{scene.topic}-within topic {scene.topic} partition 0: missing records 50"
+        in failed["group-all-there"]
+    )
+    told = {it["group"][-6:]: (it["exact"], it["downstream_offset"]) for it in groups["flows"][0]["rows"]}
+    assert {"within": (False, 158), "behind": (True, 188)} == told
+    judged = {it["group"][-6:]: (it["exact"], it["again_by_map"]) for it in gate["observed"]["groups"]}
+    assert {"within": (False, None), "behind": (True, 0)} == judged

@@ -205,7 +205,7 @@ def _deletes(configs: Mapping[str, ConfigValue]) -> bool:
 
 
 def _early(it: _Missing, start: int | None) -> DeletedEarly | None:
-    """Return what of it was deleted early, by the map; behind a compacted map every offset counts as a record."""
+    """Return what of it was deleted early, by the map; where it tells nothing every offset counts as a record."""
     if start is None:
         return None
     try:
@@ -213,7 +213,8 @@ def _early(it: _Missing, start: int | None) -> DeletedEarly | None:
         records = it.packed.upstream_records_between(start, end)
     except UnreadableMap:
         return None
-    records += max(0, min(end, int(it.packed.first[0])) - start)
+    covered = np.minimum(it.packed.end, end) - np.maximum(it.packed.first, start)
+    records += end - start - int(np.maximum(covered, 0).sum())
     return DeletedEarly(start, end, records, it.log_start) if records else None
 
 

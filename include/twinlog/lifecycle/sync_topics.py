@@ -292,5 +292,8 @@ def _hint(error: TwinlogError) -> str:
     A copy is not created with fewer settings than its topic: some of them decide how long records are kept.
     """
     if error.data.get("kafka_error") == "INVALID_CONFIG":
-        return "leave that config out by config.properties.exclude, or create the topic by hand"
+        return (
+            "leave that config out by config.properties.exclude (remote.storage.enable, if the target has no tiered"
+            " storage), or create the topic by hand"
+        )
     return ""

@@ -292,6 +292,8 @@ class _Walk:
                 self.tally.add(Finding.FOREIGN, None, (stray.offset, stray.offset + 1), 1)
         if onward:
             expired = self.target.lost_within(began, behind)
+            if had and expired:
+                self.unknown.add((max(start, had), meeting))
             if not had and not expired:  # the engine may have begun here; else they come, too late
                 self.skipped.append(Skipped((start, meeting), self.now, told=True))
             left_out = {ours.offset for _, ours, _ in changed}
