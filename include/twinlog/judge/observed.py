@@ -51,7 +51,7 @@ OF_ENGINE: Mapping[str, str] = {
     " without the source it cannot be copied again",
     "audit-age": _COMPARED,
     "audit-promised": f"{_COMPARED}; what was not observed, or has no counterpart any more, stays unproved",
-    "audit-coverage": f"what was found wrong counts, too; the gate's coverage says for which other reasons; {_COMPARED}",
+    "audit-coverage": f"what was found wrong counts, too; the gate's coverage says which other reasons; {_COMPARED}",
     "nothing-copied-twice": "do not fail over to this partition; report it, this is a defect of twinlog",
     "downstream-counted-once": "do not fail over to this partition; report it, this is a defect of twinlog",
     "map-not-beyond-progress": "somebody else writes to the flow's state: see state-writers",
