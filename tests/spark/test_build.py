@@ -31,9 +31,11 @@ def test_a_build_is_the_version_and_a_print() -> None:
 
 
 def test_the_same_sources_are_the_same_build_wherever_they_lie(copy: Path, tmp_path: Path) -> None:
-    """In a folder, with what Python leaves there, or in an archive that Spark sends along."""
+    """In a folder, with what Python and a wheel leave there, or in an archive that Spark sends along."""
     (copy / "__pycache__").mkdir(exist_ok=True)
     (copy / "__pycache__" / "more.pyc").write_bytes(b"x")
+    (copy / "_shipped" / "jobs").mkdir(parents=True)
+    (copy / "_shipped" / "jobs" / "run_step.py").touch()
     archive = tmp_path / "twinlog.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for module in copy.rglob("*.py"):

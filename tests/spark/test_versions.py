@@ -12,21 +12,34 @@ CONNECT, LOCAL = "sc://127.0.0.1:15002", "local[2]"
 
 
 @pytest.mark.parametrize(
-    ("spark", "client", "master", "said"),
+    ("spark", "client", "found", "master", "said"),
     [
-        ("4.2.0", "4.2.0", LOCAL, None),
-        ("4.3.0", None, LOCAL, None),
-        (None, "4.2.0", CONNECT, None),
-        (None, "4.2.0", LOCAL, "pip install 'twinlog\\[spark\\] @ file"),
-        (None, None, CONNECT, "pip install 'twinlog\\[spark\\] @ file"),
-        ("4.3.0", "4.2.0", LOCAL, "pyspark 4.3.0 and pyspark-client 4.2.0 lie in one folder.*pyspark==4.2.0"),
+        ("4.2.0", "4.2.0", True, LOCAL, None),
+        ("4.3.0", None, True, LOCAL, None),
+        (None, None, True, "", None),
+        (None, "4.2.0", True, CONNECT, None),
+        (None, "4.2.0", True, LOCAL, "pip install 'twinlog\\[spark\\] @ file"),
+        (None, None, False, CONNECT, "pip install 'twinlog\\[spark\\] @ file"),
+        (
+            "4.3.0",
+            "4.2.0",
+            True,
+            LOCAL,
+            "pyspark 4.3.0 and pyspark-client 4.2.0 lie in one folder.*pyspark==4.2.0",
+        ),
     ],
 )
 def test_which_pyspark_will_do(
-    monkeypatch: pytest.MonkeyPatch, spark: str | None, client: str | None, master: str, said: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    spark: str | None,
+    client: str | None,
+    found: bool,
+    master: str,
+    said: str | None,
 ) -> None:
-    """The whole of it, or for a Connect server its client; both only in one version."""
+    """The whole of it, spark-submit's own, or for a Connect server its client; two only in one version."""
     monkeypatch.setattr(versions, "installed", {"pyspark": spark, "pyspark-client": client}.get)
+    monkeypatch.setattr(versions, "find_spec", lambda _: object() if found else None)
     if said is None:
         versions.require_spark(master)
         return

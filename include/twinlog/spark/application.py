@@ -19,7 +19,7 @@ from twinlog.spark.request import (
     OnStart,
     Request,
 )
-from twinlog.spark.session import PLANS_AS_THEY_ARE, session
+from twinlog.spark.session import session
 
 SUBMITTED = ""
 """The master of an application that spark-submit started: the one it was submitted to."""
@@ -77,7 +77,7 @@ def _over_spark(
     """Run a step's module, which is imported while Spark starts, over a session that wants that many slots."""
     require_safe_way(master, (flow.source.connection, flow.target.connection))
     module = f"twinlog.spark.steps.{step}"
-    with session(master, app_name, wanted, settings=PLANS_AS_THEY_ARE, meanwhile=module) as spark:
+    with session(master, app_name, wanted, meanwhile=module) as spark:
         result: Result = importlib.import_module(module).run(flow, request, spark, master, on_start)
         return result
 

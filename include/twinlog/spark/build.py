@@ -34,7 +34,7 @@ def build_of(package: Traversable) -> str:
 
 def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
     for entry in folder.iterdir():
-        if entry.is_dir():
+        if entry.is_dir() and entry.name != "_shipped":  # what a wheel has beside the package
             yield from _modules(entry, f"{prefix}{entry.name}/")
         elif entry.name.endswith(".py"):
             yield f"{prefix}{entry.name}", entry

@@ -21,7 +21,7 @@ from twinlog.spark.build import BUILD
 from twinlog.spark.lane_task import SCHEMA, copy_lanes, reports, start_worker
 from twinlog.spark.protection import require_safe_way
 from twinlog.spark.reading_tasks import audit_lanes, observe_lanes, parser_of
-from twinlog.spark.session import PLANS_AS_THEY_ARE, session
+from twinlog.spark.session import session
 from twinlog.spark.slots import TAG, Slots, cancel, flow_tag, is_remote, tagged
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def open_runner(
     master: str, app_name: str = "twinlog", wanted: int | None = None
 ) -> Iterator[SparkRunner[LaneSpec, LaneReport]]:
     """Open a session on `master` and yield a runner of a copy over it, which wants that many slots, None: all."""
-    with session(master, app_name, wanted, settings=PLANS_AS_THEY_ARE) as spark:
+    with session(master, app_name, wanted) as spark:
         yield SparkRunner(spark, COPY, master, wanted)
 
 
@@ -176,7 +176,7 @@ def open_audit_runner(
     master: str, app_name: str = "twinlog audit"
 ) -> Iterator[SparkRunner[AuditLaneSpec, AuditLaneReport]]:
     """Open a session on `master` and yield a runner of an audit over it."""
-    with session(master, app_name, settings=PLANS_AS_THEY_ARE) as spark:
+    with session(master, app_name) as spark:
         yield SparkRunner(spark, AUDIT, master)
 
 

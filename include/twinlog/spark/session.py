@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
@@ -101,8 +100,6 @@ PLANS_AS_THEY_ARE: Final = {
 }
 """A lane's plan has a row for each lane: to compile it takes half a second, and saves nothing."""
 
-NONE: Final[Mapping[str, str]] = MappingProxyType({})
-
 
 @contextmanager
 def session(
@@ -110,14 +107,13 @@ def session(
     app_name: str = "twinlog",
     wanted: int | None = None,
     *,
-    settings: Mapping[str, str] = NONE,
     meanwhile: str = "",
 ) -> Iterator[SparkSession]:
     """Open a session on `master` (`local[N]`, `spark://...`, or `sc://...` for Spark Connect); stop it at the end.
 
     An empty `master` leaves it to spark-submit, which has set it already.  Of a standalone master it takes as many
-    cores as `wanted` tasks need, if that is known.  `settings` come on top of CONF; a Connect server, whose sessions
-    others may work in, gets neither.  `meanwhile` is a module to be imported while Spark starts.
+    cores as `wanted` tasks need, if that is known.  A Connect server, whose sessions others may work in, is given no
+    setting.  `meanwhile` is a module to be imported while Spark starts.
 
     Raises UsageError if `master` is not one or PySpark cannot be used, TransientError if it cannot be reached,
     ConfigError if a standalone master's secret is missing or a Connect server refuses the token.
@@ -133,7 +129,7 @@ def session(
         spark = (
             _on_connect_server(master)
             if master.startswith("sc://")
-            else _classic(master, app_name, wanted, {**CONF, **settings}, beside)
+            else _classic(master, app_name, wanted, {**CONF, **PLANS_AS_THEY_ARE}, beside)
         )
     except ConfigError:
         raise

@@ -1,6 +1,6 @@
-"""Whether Spark can be used: the extra `spark` brings PySpark, Airflow's provider its client.
+"""Whether Spark can be used: the extra `spark` brings PySpark, Airflow's provider its client, spark-submit its own.
 
-Both install into the same folder, so of two versions the files of whichever came last are there.
+The first two install into the same folder, so of two versions the files of whichever came last are there.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 from twinlog.errors import UsageError
 
@@ -18,13 +19,13 @@ def require_spark(master: str) -> None:
     So it does if this process's user, by whose name Java logs in for Spark, has none: in a container, with any number.
     """
     spark, client = installed("pyspark"), installed("pyspark-client")
-    if spark is None and (client is None or not master.startswith("sc://")):
+    if spark is None and (not master.startswith("sc://") if client else find_spec("pyspark") is None):
         raise UsageError(
             "PySpark, which copies and compares, is not installed",
             hint="pip install 'twinlog[spark] @ file:...'",
             code="not-installed",
         )
-    if None not in {spark, client} and spark != client:
+    if spark and client and spark != client:
         raise UsageError(
             f"pyspark {spark} and pyspark-client {client} lie in one folder, and must be equal",
             hint=f"pip install --force-reinstall --no-deps pyspark=={client} pyspark-client=={client}",
