@@ -107,7 +107,9 @@ def test_a_person_approves_and_the_target_is_promoted(scheduler, cluster_a, clus
     scheduler.asked(DAG, run_id)
     beside = scheduler.api.trigger(DAG, **FLOW)
     assert "failed" == scheduler.finish(DAG, beside)["preview"]
-    assert f"run {run_id} waits for a person's answer" in logged(scheduler, beside, "preview")
+    assert f"run {run_id} is at work for this flow, or waits for an answer" in logged(
+        scheduler, beside, "preview"
+    )
     shown = scheduler.answer(DAG, run_id, "Reject")
     assert "| a yes costs | nothing is lost |" in shown
     assert r"| missing | 0 records are not on the target now |" in shown

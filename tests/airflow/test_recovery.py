@@ -46,7 +46,7 @@ def test_a_promotion_with_all_its_steps_is_a_success() -> None:
         (
             report_of(State.REFUSED, GATE),
             TerminalError,
-            "refused: gate: not ready, lag-records; clear this task",
+            "refused: gate: not ready, lag-records; clear this task to go on, or `fence_producers` to look",
         ),
         (
             report_of(State.WAITING, WAITS),
@@ -169,30 +169,35 @@ def test_a_tail_is_about_the_way_home() -> None:
 
 
 @pytest.mark.parametrize(
-    ("approve", "here", "dry", "refused"),
+    ("states", "here", "dry", "refused"),
     [
-        ("deferred", "tuesday", False, True),
-        ("awaiting_input", "tuesday", False, True),
-        ("awaiting_input", "tuesday", True, False),  # changes nothing
-        ("awaiting_input", "monday", False, False),  # it is this very run
-        ("failed", "tuesday", False, False),  # goes on with what the other has left
-        (None, "tuesday", False, False),
+        (["success", "running"], "tuesday", False, True),
+        (["success", "up_for_retry"], "tuesday", False, True),
+        (["success", None], "tuesday", False, True),  # between two tasks
+        (["success", "awaiting_input"], "tuesday", False, True),
+        (["success", "running"], "tuesday", True, False),  # changes nothing
+        (["success", "running"], "monday", False, False),  # it is this very run
+        (["failed", "upstream_failed"], "tuesday", False, False),  # goes on with what the other has left
+        (["success", "skipped"], "tuesday", False, False),  # it waits, after a no
+        ([], "tuesday", False, False),  # somebody has deleted the run
     ],
 )
-def test_a_run_beside_one_that_waits_for_an_answer_is_refused(
-    approve: str | None, here: str, dry: bool, refused: bool
+def test_a_run_beside_one_that_is_at_work_is_refused(
+    states: list[str | None], here: str, dry: bool, refused: bool
 ) -> None:
-    """A no to one would take back what the other has prepared; the ledger says whose run of the Dag it is."""
+    """It would relieve the other, also of the same person; the ledger says whose run of the Dag it is."""
     open_one = RecoveryRun("r", "planned", RunState.OPEN, "jo", "failover/monday-3f", 1, 1)
     ledger = Ledger(recoveries=(open_one,), flow_state=FlowState(FlowPhase.FAILING_OVER, 1, "jo", "", "r"))
-    states = {"monday": {"approve": approve}}
+    found = {"monday": dict(enumerate(states))} if states else {}
     context = {
         "params": {"dry_run": dry},
         "dag_run": SimpleNamespace(dag_id="failover", run_id=here),
-        "ti": SimpleNamespace(get_task_states=lambda dag_id, task_ids, run_ids: states),
+        "ti": SimpleNamespace(get_task_states=lambda dag_id, run_ids: found),
     }
     if refused:
-        with pytest.raises(TerminalError, match="run monday waits for a person's answer"):
+        with pytest.raises(
+            TerminalError, match="run monday is at work for this flow, or waits for an answer"
+        ):
             refuse_beside(context, ledger)
     else:
         refuse_beside(context, ledger)

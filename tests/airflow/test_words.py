@@ -22,6 +22,11 @@ from twinlog.cli.main import app
             "`twinlog failover --mode planned --dry-run --flow 'A->B'` shows it",
             "Dag failover (mode planned, dry run, flow A->B) shows it",
         ),
+        (
+            "`twinlog recovery abort --flow 'A->B' --reason ...` leaves it",
+            "Dag failover (mode abort, flow A->B) leaves it",
+        ),
+        ("or `twinlog recovery abort --reason ...`", "or Dag failover (mode abort)"),
         ("correct it; `twinlog groups` lists them", "correct it; the flow's page lists them"),
         (
             "`twinlog metadata plan --save FILE`, then apply",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MODES = ("planned", "source-dead")
 """The gate's modes, as twinlog.judge.check.Mode, which Dag files do not import."""
 
+TAKE_BACK = "abort"
+"""The mode of a failover's form that takes back what is under way: a failover, or the way home."""
+
 WHOLE = "the evidence, and `twinlog recovery status`"
 """Where all of the report of a failover or a failback is that Airflow's database has no room for."""
 
@@ -46,8 +49,8 @@ ASKED = tuple(WALKED)[:8]
 YES, NO = "Approve", "Reject"
 """The answers to the question."""
 
-WAITING = frozenset({"scheduled", "queued", "running", "deferred", "awaiting_input"})
-"""States of an Airflow task that asks a person."""
+ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+"""States of an Airflow task whose run does nothing more with it."""
 
 ASKED_KEY = "asked"
 """The XCom of task `gate` with what a yes costs."""
@@ -120,7 +123,7 @@ def request_of(
 
 
 def refuse_beside(context: Any, ledger: Ledger) -> None:
-    """Raise TerminalError `live-run` if another run of this Dag waits for an answer about the same flow."""
+    """Raise TerminalError `live-run` if another run of this Dag is at work for the flow, or waits for an answer."""
     from twinlog.recovery.transitions import open_run
 
     here, open_one = context["dag_run"], open_run(ledger)
@@ -128,11 +131,11 @@ def refuse_beside(context: Any, ledger: Ledger) -> None:
     other = rest.rpartition("-")[0]
     if context["params"]["dry_run"] or dag_id != here.dag_id or other == here.run_id:
         return
-    states = context["ti"].get_task_states(dag_id, task_ids=["approve"], run_ids=[other])
-    if states.get(other, {}).get("approve") in WAITING:
+    states = context["ti"].get_task_states(dag_id, run_ids=[other])  # none of a run that was deleted
+    if not ENDED.issuperset(states.get(other, {}).values()):
         raise TerminalError(
-            f"run {other} waits for a person's answer about this flow",
-            hint="answer it, or reject it first",
+            f"run {other} is at work for this flow, or waits for an answer",
+            hint="let it end, answer it, or mark it failed; then clear this task",
             code="live-run",
         )
 
@@ -191,6 +194,9 @@ def unfinished(task: str, outcome: Json) -> Exception | None:
         else f"`twinlog recovery abort --flow '{flow}' --reason ...` leaves {stays}"
     )
     go_on = "clear this task to go on"
+    if not over and task in {"gate", "approve", "promote"}:
+        anew = "gate" if outcome["mode"] == MODES[1] else "fence_producers"
+        go_on += f", or `{anew}` to look, and be asked, anew"
     if home:
         go_on += ", or trigger the Dag again to choose otherwise"
     return _unfinished(outcome, what, go_on, back, there=over or task in {*ASKED, "approve"})

@@ -8,6 +8,7 @@ WAYS = {
     "failback --save": ("Dag failback", "home off"),
     "failback": ("Dag failback", "home on"),
     "failover": ("Dag failover",),
+    "recovery abort": ("Dag failover", "mode abort"),
     "drill": ("Dag drill",),
     "gate": ("Dag failover_readiness",),
     "audit": ("Dag audit",),
@@ -25,7 +26,7 @@ WAYS = {
 
 _COMMAND = re.compile(
     rf"(`)?\btwinlog ({'|'.join(WAYS)})\b"
-    r"((?: --(?:dry-run|full)\b| --(?:mode|flow|topic|tail|profile) (?:'[^']*'|[^\s`;,]+))*+)(?! --)(?(1)`)"
+    r"((?: --(?:dry-run|full)\b| --(?:mode|flow|topic|tail|profile|reason) (?:'[^']*'|[^\s`;,]+))*+)(?! --)(?(1)`)"
 )
 _OPTION = re.compile(r"--([a-z-]+)(?: (?!--)'?([^'\s]+)'?)?")
 
@@ -37,5 +38,9 @@ def in_airflow(text: str) -> str:
 
 def _way(found: re.Match[str]) -> str:
     name, *fields = WAYS[found[2]]
-    fields += [f"{option.replace('-', ' ')} {value}".rstrip() for option, value in _OPTION.findall(found[3])]
+    fields += [
+        f"{option.replace('-', ' ')} {value}".rstrip()
+        for option, value in _OPTION.findall(found[3])
+        if option != "reason"
+    ]
     return f"{name} ({', '.join(fields)})" if fields else name

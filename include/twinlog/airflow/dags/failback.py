@@ -24,9 +24,9 @@ TEXT = """\
 **Trigger** it once the source answers. As it stands the form saves: `save` exports what the source alone has, and
 changes nothing else. With *Home* clients go home: the steps up to `gate` copy both ways, stop producers, place and
 prove; a yes lets the flow follow again. A person is asked under *Required Actions*, with what was found. If a task
-fails, its last line says what to do: clear it, and it goes on. While a run waits, another one for the same flow is
-refused: reject it first. If clients went home, that is an event of the asset
-`twinlog://<source>/failback/<target>`. See docs/failback.md.
+fails, its last line says what to do: clear it, and it goes on. While a run is at work, or waits, another one for the
+same flow is refused; `failover` with mode *abort* takes a way home back. If clients went home, that is an event of the
+asset `twinlog://<source>/failback/<target>`. See docs/failback.md.
 """
 
 

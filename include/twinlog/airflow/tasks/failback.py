@@ -77,7 +77,7 @@ def preview(flow_name: str) -> Json:
             if homeward
             else _saved(configuration, flow, clusters, by="", dry_run=True)
         )
-    context["ti"].xcom_push(NOTE_KEY, note(found))
+    context["ti"].xcom_push(NOTE_KEY, note(replace(found, dry_run=params["dry_run"])))
     whole = "`twinlog failback --save --dry-run`"
     told = shortened({**found.document, "last_turned_back": turned_back}, whole)
     if homeward and found.exit_code is not ExitCode.DONE:

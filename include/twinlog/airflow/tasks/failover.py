@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
@@ -13,7 +14,7 @@ from twinlog.airflow import form, recovery
 from twinlog.airflow.assets import FAILED_OVER, failed_over
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
-from twinlog.airflow.tasks.frame import configured, flow_of, opened, shown
+from twinlog.airflow.tasks.frame import configured, flow_of, opened, opened_own, shown
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.words import in_airflow
 from twinlog.airflow.xcom import escaped, shortened, table
@@ -38,9 +39,10 @@ WHOLE = "`twinlog failover --dry-run`"
 PARAMS = {
     "mode": form.choice(
         MODES[0],
-        MODES,
+        (*MODES, recovery.TAKE_BACK),
         "Mode",
-        "planned: the source is alive and nothing is lost; source-dead: from the target alone.",
+        "planned: the source is alive and nothing is lost; source-dead: from the target alone; abort: take back what"
+        " is under way, also a way home.",
     ),
     "dry_run": form.dry_run(
         "Say what would be done, with the numbers of now; ask nobody, and change nothing."
@@ -59,9 +61,9 @@ IF_REJECTED = {
 
 
 def preview(flow_name: str) -> Json:
-    """Say what a failover would do now, and change nothing; a dry run ends here.
+    """Say what a failover would do now, and change nothing; a dry run ends here, and one that takes back.
 
-    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do.
+    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do, and as `_take_back`.
     """
     from twinlog.fact import if_known
     from twinlog.judge.check import Mode
@@ -72,7 +74,11 @@ def preview(flow_name: str) -> Json:
     from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
-    params = context["params"]
+    params, run = context["params"], context["dag_run"]
+    if params["mode"] == recovery.TAKE_BACK:
+        if not params["dry_run"]:
+            _take_back(flow_name, recovery.who(run), f"run {run.run_id} in Airflow")
+        raise AirflowSkipException("there is nothing to promote")
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         if flow.homes is None:
@@ -81,7 +87,7 @@ def preview(flow_name: str) -> Json:
         _require_something_to_do(flow, ledger)
         recovery.refuse_beside(context, ledger)
         found = failover.run(flow, clusters, Request("", Mode(params["mode"]), dry_run=True))
-    context["ti"].xcom_push(NOTE_KEY, note(found))
+    context["ti"].xcom_push(NOTE_KEY, note(replace(found, dry_run=params["dry_run"])))
     lost = at_risk(found.topics)
     document = {**found.document, "at_risk_records": if_known(lost.fact), "last_ended": last_ended(ledger)}
     told = shortened(document, WHOLE)
@@ -204,10 +210,14 @@ def walk(
     """
     from twinlog.config.flow.values import ALONE
     from twinlog.spark.steps import failover
+    from twinlog.state.ledger import read_ledger
 
     context = get_current_context()
     configuration, flow = configured(flow_name)
     request = recovery.request_of(task, flow, context, answer)
+    if task == "begin":
+        with opened_own(flow) as clusters:
+            recovery.refuse_beside(context, read_ledger(flow, clusters.target))
     found: FailoverReport | FailbackReport
     if request.step == "failover":
         found = failover.run(configuration, flow, request, ALONE, lambda _: None)
@@ -270,10 +280,8 @@ def _accepted(flow: FlowSettings) -> list[tuple[str, str]]:
 def rejected(flow_name: str) -> Json:
     """After a no: take the failover, or the way home, back, or let it wait, as the person who said no has chosen.
 
-    Raises TerminalError `failover` if something could not be undone.
+    Raises as `_take_back`.
     """
-    from twinlog.recovery import abort
-    from twinlog.recovery.reverse import opened_way_home
     from twinlog.state.ledger import read_ledger
 
     context = get_current_context()
@@ -284,13 +292,25 @@ def rejected(flow_name: str) -> Json:
         raise AirflowSkipException("nobody has said no")
     if (answer.get("params_input") or {}).get(recovery.IF_REJECTED) == recovery.WAIT:
         return {"flow": flow_name, "state": "waiting"}
-    configuration, flow = configured(flow_name)
-    driver, reason = recovery.driver_of(context["dag_run"]), "rejected in Airflow"
-    with opened(flow) as clusters, opened_way_home(configuration, flow) as reverse:
+    flow, driver = flow_of(flow_name), recovery.driver_of(context["dag_run"])
+    with opened(flow) as clusters:
         said = (run.answered for run in reversed(read_ledger(flow, clusters.target).recoveries))
-        by = next((it.by for it in said if it is not None and not it.yes and it.driver == driver), "")
-        if not by:
-            raise AirflowSkipException("nobody has said no, by the ledger")
+    by = next((it.by for it in said if it is not None and not it.yes and it.driver == driver), "")
+    if not by:
+        raise AirflowSkipException("nobody has said no, by the ledger")
+    return _take_back(flow_name, by, "rejected in Airflow")
+
+
+def _take_back(flow_name: str, by: str, reason: str) -> Json:
+    """Take back the failover, or the way home, that is under way.
+
+    Raises TerminalError `failover` if something could not be undone, and as `abort.run`.
+    """
+    from twinlog.recovery import abort
+    from twinlog.recovery.reverse import opened_way_home
+
+    configuration, flow = configured(flow_name)
+    with opened(flow) as clusters, opened_way_home(configuration, flow) as reverse:
         ended = abort.run(flow, clusters, reverse, by=by, reason=reason)
     if ended.left:
         raise TerminalError(

@@ -131,7 +131,8 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     answer, actor = world.tools.approve(singular(question)), world.journal.actor
     before = _said_before(world, cost)
     if answer is Answer.NOBODY:
-        nobody = waiting(f"nobody is there to approve: run it with --yes, or `{abort}`")
+        alone = f"nobody is there to approve: run it with --yes, or `{abort}`"
+        nobody = waiting("nobody has answered" if actor.driver else alone)
         return learned(nobody, replace(found, answered=before))
     yes, lost = answer is Answer.YES, at_risk(found.topics).least
     if yes:
@@ -139,7 +140,8 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     others = tuple(ye for ye in before.yes_of if ye != by) if yes and before is not None else ()
     found = replace(found, answered=Answered(by, actor.known_by, yes, cost, lost, actor.driver, others))
     if not yes:
-        return learned(failed(f"no: {stays}; run it again, or `{abort}`", refused=True), found)
+        then = "" if actor.driver else f"; run it again, or `{abort}`"
+        return learned(failed(f"no: {stays}{then}", refused=True), found)
     anybody = "" if world.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
     said = f"yes, by {by} ({actor.known_by}{anybody}){f', after {listed(others)}' if others else ''}"
     wanting = world.flow.failover.approvals_required - 1 - len(others)
