@@ -13,6 +13,7 @@ import struct
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 UP, DOWN = "request", "response"
@@ -25,9 +26,11 @@ class Faults:
     `cut_after`: by direction, bytes after which the connection that carries them is reset, once.  `lose_answers_of`:
     api keys; the request is passed on, its answer is not, and the connection ends.  `deliver_late`: api keys; the
     client loses its connection, and the broker gets the request up to `late_seconds` later, `on_the_way` until then.
+    `silent`: nothing passes, and no connection ends, until it is False again.
     `cuts`, `lost_answers` and `late` (by api key) and `held_up` (bytes that came late) say what hit.
     """
 
+    silent: bool = False
     delay_seconds: float = 0.0
     bytes_per_second: int = 0
     cut_after: dict[str, int] = field(default_factory=dict)
@@ -44,7 +47,7 @@ class Faults:
     def calm(self) -> None:
         """Pass everything on as it comes."""
         with self.lock:
-            self.delay_seconds, self.bytes_per_second = 0.0, 0
+            self.silent, self.delay_seconds, self.bytes_per_second = False, 0.0, 0
             self.cut_after.clear()
             self.lose_answers_of.clear()
             self.deliver_late.clear()
@@ -88,10 +91,14 @@ class Faults:
 
 
 class Proxy:
-    """Listens on `port` and connects each client to `target` (host, port)."""
+    """Listens on `port` and connects each client to `target` (host, port).
 
-    def __init__(self) -> None:
+    `faults_of` names what is done to one connection, by its client's port; by default all share `faults`.
+    """
+
+    def __init__(self, faults_of: Callable[[int], Faults] | None = None) -> None:
         self.faults = Faults()
+        self._faults_of = faults_of or (lambda _: self.faults)
         self.target: tuple[str, int] | None = None
         self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._pairs: list[_Pair] = []
@@ -124,7 +131,7 @@ class Proxy:
                 continue
             broker.settimeout(None)
             self._pairs = [pair for pair in self._pairs if not pair.over]
-            self._pairs.append(_Pair(client, broker, self.faults))
+            self._pairs.append(_Pair(client, broker, self._faults_of(client.getpeername()[1])))
 
 
 class _Pair:
@@ -164,6 +171,8 @@ class _Pair:
                 elif self._losing:
                     break
                 faults = self._faults
+                while faults.silent and not self.over:
+                    time.sleep(0.02)
                 if faults.delay_seconds:
                     time.sleep(faults.delay_seconds)
                 if faults.bytes_per_second:

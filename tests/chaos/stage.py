@@ -48,12 +48,13 @@ class Stage:
     seed: int | str
     addresses: dict[str, str] = field(default_factory=dict)
     replication: int = 1
+    source_replication: int = 1
     properties: dict[str, str] = field(default_factory=dict)
     large: bool = False
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
-        create_topic(self.source, self.topic, PARTITIONS)
+        create_topic(self.source, self.topic, PARTITIONS, self.source_replication)
         clusters = {
             "A": self.addresses.get("A", self.source.bootstrap_servers),
             "B": self.addresses.get("B", self.target.bootstrap_servers),

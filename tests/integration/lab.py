@@ -149,11 +149,11 @@ def cycle(flow: FlowSettings, runner: Any = None, **options: Any) -> CopyResult:
         return copy.run(flow, clusters, runner or ThreadRunner(), run_id=uuid.uuid4().hex, **options)
 
 
-def create_topic(cluster: Any, name: str, partitions: int = 1, **configs: str) -> str:
+def create_topic(cluster: Any, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> str:
     """Create a topic that keeps its records, whatever their timestamps; its leaders know that they lead."""
     entries = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    for future in admin.create_topics([NewTopic(name, partitions, 1, config=entries)]).values():
+    for future in admin.create_topics([NewTopic(name, partitions, replicas, config=entries)]).values():
         future.result()
     _await_leaders(admin, [TopicPartition(name, partition) for partition in range(partitions)])
     return name
