@@ -1,15 +1,11 @@
 """Judging a machine from facts."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from twinlog.cli.machine.doctor import COMPILED, PACKAGES, Machine, diagnose, pins_of_twinlog
+from twinlog.cli.machine.doctor import PACKAGES, Machine, diagnose, pins_of_twinlog
 from twinlog.cli.main import main
 
 PINS = {name: "==4.1.3" if "spark" in name else ">=1" for name in PACKAGES}
@@ -21,10 +17,6 @@ GOOD = Machine(
     memory_available=8 << 30,
     temporary_folder="/tmp",
     temporary_free=8 << 30,
-    taken_ports=(),
-    jar_folder="/cache",
-    jar_count=45,
-    uncompiled=(),
     classes_kept=True,
     kernel=True,
 )
@@ -60,9 +52,6 @@ def test_what_spark_cannot_run_on_is_critical(change: dict[str, object], name: s
     [
         ({"memory_available": 1 << 30}, "memory"),
         ({"temporary_free": 1 << 20}, "disk"),
-        ({"taken_ports": (8080,)}, "port 8080"),
-        ({"jar_count": 0}, "broker jars"),
-        ({"uncompiled": ("kafka",)}, "compiled modules"),
         ({"classes_kept": False}, "Spark's classes"),
         ({"kernel": False}, "compiled kernel"),
     ],
@@ -97,21 +86,6 @@ def test_what_an_extra_brings_may_be_missing(name: str) -> None:
 def test_the_pins_are_those_of_the_package() -> None:
     """The doctor asks for what pyproject.toml asks for, extras included; Airflow's provider brings pyspark-client."""
     assert {"pyspark-client"} == set(PACKAGES) - set(pins_of_twinlog())
-
-
-@pytest.mark.parametrize(("writes", "expected"), [("", ()), ("1", COMPILED)], ids=["may", "may-not"])
-def test_modules_that_are_compiled_again_and_again_are_found(
-    writes: str, expected: tuple[str, ...], tmp_path: Path
-) -> None:
-    """A Python that has no compiled modules and may not write them compiles in each process."""
-    code = (
-        "from twinlog.cli.machine import doctor; print(doctor.inspect_machine((), doctor.Path()).uncompiled)"
-    )
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": writes}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert f"{expected}\n" == done.stdout
 
 
 def test_the_shape_stays(capsys: pytest.CaptureFixture[str]) -> None:

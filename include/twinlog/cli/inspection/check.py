@@ -75,7 +75,7 @@ class FlowCheck:
 MachineOption = Annotated[
     bool,
     typer.Option(
-        "--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk, ports, caches."
+        "--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk."
     ),
 ]
 TryOption = Annotated[

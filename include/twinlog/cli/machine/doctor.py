@@ -7,7 +7,6 @@ contacts no cluster.
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import shutil
 import sys
@@ -42,17 +41,13 @@ EXTRAS = {
 }
 """Packages that not everybody needs, and the extra that brings them."""
 
-COMPILED = ("twinlog", "pydantic", "kafka")
-"""Packages that stand for all: their authors ship sources, which pip compiles and uv does not."""
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The facts.  `packages` maps a distribution to its installed version; sizes are in bytes.
 
     `java` is the path of the java command that Spark would start (None if there is none) and `java_version` its major
-    version (None if it did not answer).  `taken_ports` are those of the given ports on which a program listens
-    already.  `uncompiled` are the packages that each process compiles anew.
+    version (None if it did not answer).
     `classes_kept` says whether Spark finds an archive of its classes, `kernel` whether the compiled kernel was loaded.
     """
 
@@ -63,21 +58,16 @@ class Machine:
     memory_available: int
     temporary_folder: str
     temporary_free: int
-    taken_ports: tuple[int, ...]
-    jar_folder: str
-    jar_count: int
-    uncompiled: tuple[str, ...]
     classes_kept: bool
     kernel: bool
 
 
-def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
-    """Inspect this machine.  `ports` are TCP ports of 127.0.0.1 to try."""
+def inspect_machine() -> Machine:
+    """Inspect this machine."""
     import psutil
 
     from twinlog.batches.plain.library import LIBRARY
     from twinlog.spark.classes import spark_classes, spark_java
-    from twinlog.spark.server import listens
     from twinlog.spark.versions import installed
 
     java, archive = spark_java(os.environ), spark_classes(os.environ)
@@ -90,22 +80,9 @@ def inspect_machine(ports: tuple[int, ...], jar_folder: Path) -> Machine:
         memory_available=psutil.virtual_memory().available,
         temporary_folder=temporary,
         temporary_free=shutil.disk_usage(temporary).free,
-        taken_ports=tuple(port for port in ports if listens(port)),
-        jar_folder=str(jar_folder),
-        jar_count=sum(1 for _ in jar_folder.rglob("*.jar")) if jar_folder.is_dir() else 0,
-        uncompiled=tuple(filter(_compiles_always, COMPILED)),
         classes_kept=archive is not None and archive.is_usable(),
         kernel=LIBRARY is not None,
     )
-
-
-def _compiles_always(package: str) -> bool:
-    """Say whether a package has no compiled modules, and this user or Python may not write any."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.cached is None or Path(spec.cached).is_file():
-        return False
-    folder = next(parent for parent in Path(spec.cached).parents if parent.exists())
-    return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
 
 
 MIB = 1024 * 1024
@@ -119,11 +96,6 @@ JAVA_VERSIONS = (17, 21)
 """Spark 4.1 runs on 17 and 21; on 25 its Arrow paths fail."""
 
 PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)
-PORTS: Mapping[int, str] = {
-    8080: "the Airflow UI",
-    8793: "Airflow's log server",
-    15002: "a Spark Connect server",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +120,7 @@ class Diagnosis:
 
 def doctor() -> int:
     """Check this machine, and show what was found; return the exit code."""
-    from twinlog.lab.kafka.jars import default_cache
-
-    result = diagnose(inspect_machine(tuple(PORTS), default_cache()), pins_of_twinlog())
+    result = diagnose(inspect_machine(), pins_of_twinlog())
     show(result, [_grid(result)])
     return ExitCode.DONE if result.passed else ExitCode.SAYS_NO
 
@@ -237,30 +207,6 @@ def _advised(machine: Machine) -> Iterator[Check]:
         observed=f"{machine.temporary_free // MIB:,} MB free in {machine.temporary_folder}",
         expected=f"{DISK_WANTED // MIB:,} MB",
         message="free some, or point TMPDIR to a larger disk",
-    )
-    for port, what in PORTS.items():
-        taken = port in machine.taken_ports
-        yield warning(
-            f"port {port}",
-            passed=not taken,
-            observed="taken" if taken else "free",
-            expected="free",
-            message=f"{what} usually listens here: fine if that is what runs, else choose another port for it",
-        )
-    yield warning(
-        "broker jars",
-        passed=machine.jar_count > 0,
-        observed=f"{machine.jar_count} in {machine.jar_folder}",
-        expected="present",
-        message="the demo and the integration tests fetch them once from Maven Central (44 MB)",
-    )
-    yield warning(
-        "compiled modules",
-        passed=not machine.uncompiled,
-        observed=f"none of {', '.join(machine.uncompiled)}" if machine.uncompiled else "kept",
-        expected="kept",
-        message="each command compiles for 2 s, each Airflow task for 5: install with pip or "
-        "`uv pip install --compile-bytecode`, or unset PYTHONDONTWRITEBYTECODE",
     )
     yield warning(
         "Spark's classes",
