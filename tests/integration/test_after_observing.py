@@ -25,6 +25,9 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.lab.kafka.mirror_maker import MirrorMaker
 
 HOUR = 3_600_000
+MM2_NAMES, SAME_NAMES = (
+    f"org.apache.kafka.connect.mirror.{name}ReplicationPolicy" for name in ("Default", "Identity")
+)
 
 
 def some(first: int, end: int) -> list[Seen]:
@@ -69,7 +72,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(cluster_a, cluster_b, unique_topic, tmp_path, capsys) -> Scene:
+def scene(request, cluster_a, cluster_b, unique_topic, tmp_path, capsys) -> Scene:
     """One hundred records; the engine restarted behind eighty, and copied the last forty of them again."""
     topic = create_topic(cluster_a, unique_topic("over"), retention_ms="604800000")
     alias = f"A{topic[-6:]}"
@@ -86,6 +89,7 @@ def scene(cluster_a, cluster_b, unique_topic, tmp_path, capsys) -> Scene:
             "twinlog.gate.fence.seconds": "1",
             "twinlog.failover.wait.seconds": "5",
             "twinlog.failover.stop.command": "true",
+            "replication.policy.class": getattr(request, "param", MM2_NAMES),
             "heartbeats.replication.enabled": "false",
             "twinlog.gate.free.disk.percent": "0",
         },
@@ -165,7 +169,7 @@ def test_source_dead(scene: Scene) -> None:
     assert b"record 10" == scene.next_read("first")
 
 
-@pytest.mark.parametrize("depth", ["10", "10000"])
+@pytest.mark.parametrize(("scene", "depth"), [(MM2_NAMES, "10"), (SAME_NAMES, "10000")], indirect=["scene"])
 def test_taken_over(scene: Scene, monkeypatch: pytest.MonkeyPatch, depth: str) -> None:
     """What the engine doubled is no difference to an audit in full; what a stranger writes later is one."""
     scene.run("run", "--once")

@@ -209,7 +209,10 @@ def checkpoint_of(standing: GroupStanding, now_ms: int, repeat_ms: int) -> Check
     return due if rewound or moved or wrong or (holds and old) else None
 
 
-_SKIPS = "; {} record(s) that it has not read on the source lie before its position there: it would skip them"
+_SKIPS = (
+    "; {} record(s) that it has not read on the source lie before its position there: it would skip them, unless it has"
+    " read them there"
+)
 _BEYOND = {SyncReason.READ_ON_THERE, SyncReason.NEVER_REWIND, SyncReason.WRITTEN}
 _MISSING_THERE = "; at most {} unread record(s) are not on the target: expired there, or never copied"
 

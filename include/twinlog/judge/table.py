@@ -374,7 +374,8 @@ GROUPS = (
     row(
         "-FFF group-not-ahead: skipped_records = 0",
         "no group would skip records: none stands further on the target than it has read on the source",
-        "reset it there by hand (`twinlog groups` shows both positions); if it may skip them, say so: accept it",
+        "reset it there by hand (`twinlog groups` shows both positions); if it has read them there, or may skip them,"
+        " say so: accept it",
     ),
     row(
         "-FF- group-all-there: missing_records = 0",
