@@ -17,7 +17,7 @@ public class MiniYarn {
         configuration.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
         configuration.setBoolean("yarn.nodemanager.pmem-check-enabled", false);
         configuration.setBoolean("yarn.nodemanager.disk-health-checker.enable", false);
-        configuration.set("yarn.nodemanager.env-whitelist", "JAVA_HOME");
+        configuration.set("yarn.nodemanager.env-whitelist", "JAVA_HOME,JAVA_TOOL_OPTIONS");
         MiniYARNCluster cluster = new MiniYARNCluster("yarn", 2, 1, 1);
         cluster.init(configuration);
         cluster.start();

@@ -1,7 +1,7 @@
 """The copy job on a real YARN: a ResourceManager and two NodeManagers, and each executor in a container of its own.
 
-Costs 90 MB of jars once, and some minutes.  Executors run this machine's own Python; docs/howto/spark-clusters.md says
-how an archive brings it along.
+Costs 90 MB of jars once, and some minutes.  Nothing of twinlog is installed where containers run: they have an archive
+of it, as docs/howto/spark-clusters.md says.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,25 +38,85 @@ JARS = JarSet(
 )
 """The shaded cluster, and what its jar leaves out; Java 17 has no JAXB."""
 
-CONF = {
-    "spark.yarn.jars": f"local:{ivy_jar().parent}/*",  # else each run uploads 400 MB
-    "spark.executor.instances": "2",
-    "spark.executor.memory": "512m",
-    "spark.driver.memory": "768m",
-    "spark.yarn.maxAppAttempts": "1",
-    "spark.pyspark.python": sys.executable,
-}
 
-Submit = Callable[..., tuple[int, dict[str, Any]]]
+DEFAULTS = """
+spark.yarn.dist.archives {archive}#executors
+spark.pyspark.python ./executors/bin/python
+spark.pyspark.driver.python {python}
+spark.yarn.jars {jars}
+spark.executor.instances 2
+spark.executor.memory 512m
+spark.driver.memory 640m
+spark.yarn.am.memory 512m
+spark.driver.host 127.0.0.1
+"""
+"""The page's lines; the others save each run an upload of 400 MB, and memory."""
+
+PACK = """
+"$PYTHON" -m hatchling build -t wheel -d "$HERE" && "$PYTHON" -m venv "$HERE/executors"
+"$SCRIPTS/uv" pip install -q --python "$HERE/executors" -c requirements.lock "$HERE"/*.whl pandas venv-pack setuptools
+"$HERE/executors/bin/venv-pack" -q --prefix "$HERE/executors" --output "$HERE/executors.tar.gz"
+"""
+"""The page's commands, with the versions that are locked."""
 
 
 @pytest.fixture(scope="module")
-def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return the folder of the configuration of a YARN that runs."""
+def archive(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel and what it needs, but no Spark, which YARN brings."""
+    folder = tmp_path_factory.mktemp("archive")
+    places = {"PYTHON": sys.executable, "SCRIPTS": str(SCRIPTS), "HERE": str(folder)}
+    subprocess.run(["sh", "-ec", PACK], cwd=repository, env=os.environ | places, check=True)
+    return folder / "executors.tar.gz"
+
+
+@dataclass(frozen=True)
+class Yarn:
+    """A YARN that runs: the variables by which Spark finds it and its archive, and its process."""
+
+    variables: dict[str, str]
+    process: subprocess.Popen[bytes]
+
+    def submit(self, config: Path, mode: str, step: str = "copy") -> subprocess.Popen[bytes]:
+        """Start spark-submit of the job, which writes beside its file; in cluster mode the driver, too, has the
+        archive alone.
+        """
+        name, more = str(config), []
+        if mode == "cluster":
+            name, more = config.name, ["--files", str(config)]
+            more += ["--conf", "spark.pyspark.driver.python=./executors/bin/python"]
+        command = [str(SCRIPTS / "spark-submit"), "--master", "yarn", "--deploy-mode", mode, *more]
+        command += [str(JOB), json.dumps({"step": step, "config": name, "flow": "A->B"})]
+        environment = os.environ | self.variables | {"PATH": f"{SCRIPTS}:{os.environ['PATH']}"}
+        with said(config).open("wb") as out:
+            return subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+
+    def run(self, config: Path, mode: str, step: str = "copy") -> tuple[int, dict[str, Any]]:
+        """Submit the job; return its exit code, and what it printed last."""
+        return outcome(self.submit(config, mode, step), config)
+
+
+def said(config: Path) -> Path:
+    """Where spark-submit writes for a configuration."""
+    return config.with_suffix(".said")
+
+
+def outcome(running: subprocess.Popen[bytes], config: Path) -> tuple[int, dict[str, Any]]:
+    """Wait for a job; return its exit code, and what it printed last."""
+    code, out = running.wait(500), said(config).read_text()
+    lines = [it for it in out.splitlines() if it.startswith('{"twinlog"')]
+    return code, json.loads(lines[-1])["twinlog"] if lines else {"said": out[-4000:]}
+
+
+@pytest.fixture(scope="module")
+def yarn(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Yarn]:
+    """A YARN of this module's own."""
     folder = tmp_path_factory.mktemp("yarn")
     conf, work = folder / "conf", folder / "work"
     conf.mkdir()
     work.mkdir()
+    jars = f"local:{ivy_jar().parent}/*"
+    defaults = DEFAULTS.format(archive=archive, python=sys.executable, jars=jars)
+    (conf / "spark-defaults.conf").write_text(defaults)
     command = [str(find_java().path), "-Xmx512m", "--add-opens", "java.base/java.lang=ALL-UNNAMED"]
     command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path(JARS)]
     command += [str(Path(__file__).with_name("MiniYarn.java")), str(conf)]
@@ -67,57 +128,32 @@ def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             assert cluster.poll() is None, (folder / "log").read_text()[-2000:]
             assert time.monotonic() < deadline, "YARN did not start"
             time.sleep(0.5)
-        yield conf
+        yield Yarn({"HADOOP_CONF_DIR": str(conf), "SPARK_CONF_DIR": str(conf)}, cluster)
     finally:
         assert cluster.stdin is not None
         cluster.stdin.close()
         cluster.wait(60)
 
 
-@pytest.fixture
-def submit(hadoop: Path) -> Submit:
-    """`submit(config, mode)` runs the job by spark-submit; return its exit code, and what it printed last."""
-
-    def run(config: Path, mode: str, step: str = "copy") -> tuple[int, dict[str, Any]]:
-        conf = {**CONF, "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable}
-        name, more = str(config), ["--conf", "spark.driver.host=127.0.0.1"]
-        if mode == "cluster":  # the driver runs in a container, and finds the file there
-            name, more = config.name, ["--files", str(config)]
-        command = [str(SCRIPTS / "spark-submit"), "--master", "yarn", "--deploy-mode", mode, *more]
-        command += [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-        command += [str(JOB), json.dumps({"step": step, "config": name, "flow": "A->B"})]
-        environment = os.environ | {
-            "HADOOP_CONF_DIR": str(hadoop),
-            "PATH": f"{SCRIPTS}:{os.environ['PATH']}",
-        }
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=500, env=environment, check=False
-        )
-        lines = [it for it in done.stdout.splitlines() if it.startswith('{"twinlog"')]
-        return done.returncode, json.loads(lines[-1])["twinlog"] if lines else {"said": done.stderr[-2000:]}
-
-    return run
-
-
 def test_lanes_are_spread_over_containers_and_proved(
-    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, submit: Submit
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, yarn: Yarn
 ) -> None:
     """In client mode: a lane for each executor, and an audit on them."""
     topic = unique_topic("yarn-client")
     config = prepared(tmp_path, cluster_a, cluster_b, topic)
-    code, copied = submit(config, "client")
+    code, copied = yarn.run(config, "client")
     assert (0, "done", 6000, 2) == (code, copied.get("state"), copied.get("records"), copied.get("lanes")), (
         copied
     )
     assert equal(cluster_a, cluster_b, topic)
-    code, audit = submit(config, "client", "audit")
+    code, audit = yarn.run(config, "client", "audit")
     assert (0, True, 6000) == (code, audit.get("equal"), audit.get("records")), audit
 
 
 def test_the_driver_may_be_a_container_too(
-    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, submit: Submit
+    cluster_a: Any, cluster_b: Any, unique_topic: Callable[[str], str], tmp_path: Path, yarn: Yarn
 ) -> None:
     """Its exit code reaches who submitted it, its result does not: YARN keeps what it prints."""
     topic = unique_topic("yarn-cluster")
-    code, said = submit(prepared(tmp_path, cluster_a, cluster_b, topic), "cluster")
-    assert (0, True) == (code, equal(cluster_a, cluster_b, topic)), said
+    code, told = yarn.run(prepared(tmp_path, cluster_a, cluster_b, topic), "cluster")
+    assert (0, True) == (code, equal(cluster_a, cluster_b, topic)), told
