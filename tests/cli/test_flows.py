@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli.flows import select_flows
+from twinlog.cli.flows import select_flows, to_clusters
 from twinlog.config.flow.settings import (
     Configuration,
     FlowSettings,
@@ -71,3 +71,29 @@ def test_an_empty_name_is_no_flow() -> None:
     """`--flow ''` of a script whose variable is not set is said to be empty, and is not every flow."""
     with pytest.raises(UsageError, match=r"--flow is empty; name one of the enabled flows of .*: A->B"):
         select_flows(_configuration("A->B"), [""])
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"), [("B", ["A->B"]), ("B,A", ["A->B", "B->A"]), ("B A", ["A->B", "B->A"])]
+)
+def test_clusters_are_the_targets_of_flows(targets: str, expected: list[str]) -> None:
+    """As MM2's option, which stands on the host of the target's data centre."""
+    configuration = _configuration("A->B", "B->A")
+    flows = to_clusters(configuration, configuration.enabled_flows, targets)
+    assert expected == [flow.name for flow in flows]
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ("C", "--clusters: mm2.properties has no cluster C; its clusters are: A, B"),
+        ("A", "--clusters: no enabled flow of mm2.properties copies to A; name targets of flows: B"),
+        (",", "--clusters: no enabled flow of mm2.properties copies to no cluster; name targets of flows: B"),
+    ],
+)
+def test_clusters_that_leave_no_flow_are_refused(targets: str, expected: str) -> None:
+    """Nothing would be copied, and nobody told."""
+    configuration = _configuration("A->B")
+    with pytest.raises(UsageError) as caught:
+        to_clusters(configuration, configuration.enabled_flows, targets)
+    assert expected == str(caught.value)

@@ -51,6 +51,31 @@ def select_flows(configuration: Configuration, names: Sequence[str] | None) -> t
     return tuple(_named(configuration, name) for name in dict.fromkeys(map(_tidy, names)))
 
 
+def to_clusters(
+    configuration: Configuration, flows: Sequence[FlowSettings], targets: str
+) -> tuple[FlowSettings, ...]:
+    """Return the flows whose target is one of these aliases, separated by commas or blanks, as MM2's `--clusters`.
+
+    Raises UsageError for an alias that the file does not have, and if no flow is left; MM2 skips an unknown alias.
+    """
+    aliases = targets.replace(",", " ").split()
+    known = ", ".join(configuration.clusters)
+    for alias in aliases:
+        if alias not in configuration.clusters:
+            raise UsageError(
+                f"--clusters: {configuration.path} has no cluster {alias}; its clusters are: {known}",
+                file=str(configuration.path),
+            )
+    found = tuple(flow for flow in flows if flow.target.alias in aliases)
+    if not found:
+        raise UsageError(
+            f"--clusters: no enabled flow of {configuration.path} copies to {', '.join(aliases) or 'no cluster'}",
+            hint="name targets of flows: " + ", ".join(dict.fromkeys(flow.target.alias for flow in flows)),
+            file=str(configuration.path),
+        )
+    return found
+
+
 def _tidy(name: str) -> str:
     """Remove the blanks in `A -> B`, which MM2's file allows too."""
     return "->".join(part.strip() for part in name.split("->"))

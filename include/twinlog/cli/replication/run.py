@@ -12,7 +12,7 @@ import typer
 
 from twinlog import clock
 from twinlog.cli import options
-from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows
+from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows, to_clusters
 from twinlog.cli.render import Grid, parts, say, show
 from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
@@ -35,6 +35,12 @@ ForOption = Annotated[
 FollowOption = Annotated[
     bool, typer.Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end.")
 ]
+ClustersOption = Annotated[
+    str,
+    typer.Option(
+        "--clusters", metavar="B,C", help="Only flows whose target is one of these, as MM2's option."
+    ),
+]
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -50,6 +56,7 @@ def run(
     once: OnceOption = False,
     duration: ForOption = None,
     follow: FollowOption = False,
+    clusters: ClustersOption = "",
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
     master: MasterOption = None,
@@ -71,6 +78,8 @@ def run(
     )
     configuration = read_configuration(config)
     flows = select_flows(configuration, flow)
+    if clusters:
+        flows = to_clusters(configuration, flows, clusters)
     asked = replace(asked, config=configuration.sha256)
     with WarmSpark() as spark:
         done = (
