@@ -2,7 +2,8 @@
 
 A command hands over its frozen result and the grids that show it to people.  The JSON document is the result itself
 (`twinlog.jsonable.to_json`), so that the two forms cannot disagree.  Files are tested before the work, so that no work
-is lost.  Lines and questions for people stand on stderr, and so does how far a copy is.
+is lost.  Lines and questions for people stand on stderr, and so does how far a copy is: bars on a terminal, an
+occasional line everywhere else.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +29,7 @@ from twinlog.jsonable import to_json
 from twinlog.visible import singular, visible, visible_json
 
 if TYPE_CHECKING:
+    from twinlog.copying.progress import CopyProgress
     from twinlog.gate.accepting import Person
     from twinlog.procedure import Outcome, StepReport
 
@@ -194,6 +197,52 @@ def _table(grid: Grid) -> Any:
 def _holds_numbers(grid: Grid, index: int) -> bool:
     cells = [row[index] for row in grid.rows if row[index] is not None]
     return bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[CopyProgress], None]]:
+    """Yield a listener that shows the progress of copies on stderr, of several flows at the same time too."""
+    if sys.stderr.isatty():
+        with _bars() as listener:
+            yield listener
+    else:
+        from twinlog.copying.progress import Lines
+
+        yield Lines(say).tell
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[CopyProgress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[tuple[str, int], TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+
+        def tell(copy: CopyProgress) -> None:
+            for part in copy.lanes:
+                speed = f"{part.done / copy.seconds:,.0f}/s, {part.bytes / copy.seconds / 1e6:,.1f} MB/s"
+                lane = copy.flow, part.lane
+                if lane not in tasks:
+                    name = f"{copy.flow} lane {part.lane} ({part.partitions} partitions)"
+                    tasks[lane] = progress.add_task(name, speed=speed)
+                left = part.done < part.total
+                progress.update(
+                    tasks[lane],
+                    completed=part.done,
+                    total=part.total,
+                    speed=speed,
+                    visible=left,
+                )
+
+        yield tell
 
 
 def parts(items: Iterable[Any], of: str = "partitions") -> Iterator[dict[str, Any]]:

@@ -29,6 +29,7 @@ class LaneProgress:
     """Progress of one lane: upstream offsets done, of all it was given, and about how many bytes those are."""
 
     lane: int
+    partitions: int
     done: int
     total: int
     bytes: int
@@ -103,7 +104,7 @@ def progress_of(
             here = min(max(copied.get(item.topic_partition, -1) + 1 - item.start, 0), length)
             done, total = done + here, total + length
             size += item.estimated_bytes * here // length
-        lanes.append(LaneProgress(spec.lane, done, total, size))
+        lanes.append(LaneProgress(spec.lane, len(spec.ranges), done, total, size))
     return CopyProgress(flow, seconds, tuple(lanes))
 
 

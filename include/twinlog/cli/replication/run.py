@@ -13,7 +13,7 @@ import typer
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows, to_clusters
-from twinlog.cli.render import Grid, parts, say, show
+from twinlog.cli.render import Grid, parts, say, show, shown
 from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
 from twinlog.errors import TransientError, UsageError
@@ -190,7 +190,6 @@ def run_once(
     Ctrl-C kills the lanes and ends the cycles that have begun; what is committed counts.
     """
     from twinlog.cluster.api import open_clusters
-    from twinlog.copying.progress import Lines
 
     interrupted = threading.Event()
 
@@ -210,14 +209,14 @@ def run_once(
         interrupted.set()
         spark.cancel()
 
-    on_progress = Lines(say).tell
-    if len(flows) == 1 or len({master or flow.copy.spark_master for flow in flows}) > 1:
-        try:
-            return each_flow(flows, cycle, failed)
-        except KeyboardInterrupt:
-            interrupt()
-            raise
-    return flows_at_once(flows, cycle, failed, AT_ONCE, interrupt)
+    with shown() as on_progress:
+        if len(flows) == 1 or len({master or flow.copy.spark_master for flow in flows}) > 1:
+            try:
+                return each_flow(flows, cycle, failed)
+            except KeyboardInterrupt:
+                interrupt()
+                raise
+        return flows_at_once(flows, cycle, failed, AT_ONCE, interrupt)
 
 
 @dataclass(frozen=True, slots=True)
