@@ -74,9 +74,7 @@ class FlowCheck:
 
 MachineOption = Annotated[
     bool,
-    typer.Option(
-        "--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk."
-    ),
+    typer.Option("--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk."),
 ]
 TryOption = Annotated[
     bool,
