@@ -512,9 +512,10 @@ class TestAbort:
             assert FlowPhase.ACTIVE is ledger_of(world).phase
         assert at > 2
 
-    def test_after_the_promotion_it_says_what_must_be_done(self, world: World):
-        """There is no way back any more."""
+    def test_after_the_promotion_it_says_what_must_be_done(self, world: World, fenced: list):
+        """There is no way back any more, and who does the last steps is not relieved."""
         world.fail_over()
+        fenced.append(lambda: pytest.fail("it has taken the fence"))
         with pytest.raises(TerminalError, match="nothing is taken back") as caught:
             abort.run(world.flow, world.clusters, by="jo", reason="too late")
         assert "docs/failback.md" in caught.value.hint

@@ -83,6 +83,7 @@ def _world(flow: FlowSettings, clusters: Clusters, reverse: Way | None, by: str,
 
 def _decided(world: World, decide: Decide, reason: str) -> RecoveryRun:
     name, actor, why = world.flow.name, world.journal.actor, reason.strip()
+    decide(name, world.ledger, actor, why, clock.now_ms())  # refused, it relieves nobody
     ended = world.journal.move(lambda now: decide(name, now, actor, why, clock.now_ms()))
     assert ended is not None
     return ended

@@ -1,6 +1,6 @@
 """What the last task of a cycle writes down."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +11,13 @@ from seen_flow import seen_flow
 
 from twinlog.airflow.tasks import cycle
 from twinlog.airflow.tasks.frame import shown
+from twinlog.airflow.versions import AirflowSkipException
 from twinlog.copying.ranges import RangePlan
-from twinlog.errors import TerminalError, UsageError
+from twinlog.errors import ClusterUnreachable, TerminalError, UsageError
+from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.lane.spec import RangeSpec
 from twinlog.monitoring.exporter import Board
+from twinlog.state.ledger import Ledger
 
 REFUSED = {"sync_topics": {"refused": [{"name": "A.orders", "message": "no CREATE"}]}}
 HELD = {"discover": {"stands_by": "paused by jo: brokers move"}}
@@ -93,8 +96,6 @@ def test_the_cycle_of_a_suspended_flow_is_reported_and_sends_no_event(
     monkeypatch: pytest.MonkeyPatch, copied: dict[str, Any] | None
 ) -> None:
     """Dags that are scheduled on the copy would take records for copied that wait on the source."""
-    from airflow.sdk.exceptions import AirflowSkipException
-
     run = Published(monkeypatch, {**HELD, "copy": copied}, {"copy": "skipped"})
     with pytest.raises(AirflowSkipException, match=r"A->B is paused by jo: brokers move: nothing is copied"):
         run.publish()
@@ -106,6 +107,28 @@ def test_a_flow_that_was_resumed_in_the_midst_sends_its_event(monkeypatch: pytes
     run = Published(monkeypatch, {**HELD, "copy": {"state": "done", "records": 3}}, {"copy": "success"})
     run.publish()
     assert "A->B" == run.event["flow"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "error"),
+    [
+        (FlowPhase.PROMOTED, AirflowSkipException),
+        (FlowPhase.FAILING_OVER, AirflowSkipException),
+        (FlowPhase.PAUSED, ClusterUnreachable),
+        (FlowPhase.ACTIVE, ClusterUnreachable),
+    ],
+)
+def test_a_lost_source_fails_no_cycle_of_a_flow_that_was_failed_over(
+    monkeypatch: pytest.MonkeyPatch, phase: FlowPhase, error: type[Exception]
+) -> None:
+    """Each run would be red, and tried again, until the source is back; of any other flow it is news."""
+    ledger = Ledger(flow_state=FlowState(phase, 1, "jo", ""))
+    monkeypatch.setattr(cycle, "flow_of", lambda _: SimpleNamespace(name="A->B"))
+    monkeypatch.setattr(cycle, "opened", lambda _: nullcontext(SimpleNamespace(target=None)))
+    monkeypatch.setattr("twinlog.state.ledger.read_ledger", lambda *_: ledger)
+    monkeypatch.setattr("twinlog.recovery.reverse.as_noted", lambda flow, _: flow)
+    with pytest.raises(error, match="A does not answer"), cycle.working("A->B"):
+        raise ClusterUnreachable("A does not answer")
 
 
 def test_a_form_that_cannot_be_used_is_no_failed_cycle(monkeypatch: pytest.MonkeyPatch) -> None:

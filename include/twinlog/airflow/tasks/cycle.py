@@ -22,10 +22,18 @@ from twinlog.airflow.cycle import (
     why_not_a_success,
     why_nothing_was_copied,
 )
-from twinlog.airflow.tasks.frame import discovered, flow_of, opened, opened_own, shown, warn_of_file
+from twinlog.airflow.tasks.frame import (
+    discovered,
+    flow_of,
+    opened,
+    opened_own,
+    shown,
+    skip_out_of_service,
+    warn_of_file,
+)
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
-from twinlog.errors import ClusterRefused, TerminalError, UsageError
+from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
@@ -272,12 +280,20 @@ def overdue_drills(flow: FlowSettings, clusters: Clusters) -> list[str]:
 
 @contextmanager
 def working(flow_name: str) -> Iterator[tuple[FlowSettings, Clusters]]:
-    """Open the clusters of a flow; one that only brings home knows its topics from its ledger."""
+    """Open the clusters of a flow; one that only brings home knows its topics from its ledger.
+
+    Raises AirflowSkipException if a cluster does not answer, and the flow was failed over: its source may be lost.
+    """
     from twinlog.recovery.reverse import as_noted
 
     flow = flow_of(flow_name)
-    with opened(flow) as clusters:
-        yield as_noted(flow, clusters.target), clusters
+    try:
+        with opened(flow) as clusters:
+            yield as_noted(flow, clusters.target), clusters
+    except ClusterUnreachable as error:
+        with opened(flow) as clusters:
+            skip_out_of_service(flow, clusters, f"nothing is copied; {error.message}")
+        raise
 
 
 def _request() -> CycleRequest:

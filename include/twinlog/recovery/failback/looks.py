@@ -17,7 +17,7 @@ def why_tail(flow: FlowSettings, records: int, tail: Tail | None) -> str:
     if not records or tail is Tail.KEEP:
         return ""
     return (
-        f"{records:,} records are on {flow.source.alias} alone; with --tail keep they stay, and are copied to"
+        f"{records:,} records are on {flow.source.alias} alone; with tail `keep` they stay, and are copied to"
         f" {flow.target.alias} behind what was written there"
     )
 
