@@ -26,6 +26,11 @@ from twinlog.cli.main import app
             "`twinlog recovery abort --flow 'A->B' --reason ...` leaves it",
             "Dag failover (mode abort, flow A->B) leaves it",
         ),
+        (
+            "to accept it: all that it showed: twinlog accept --seen 3f9c --flow 'A->B' --until 8h --reason ...",
+            "to accept it: all that it showed: Dag failover (mode accept, seen 3f9c, flow A->B)",
+        ),
+        ("twinlog accept no-gaps --for orders", "twinlog accept no-gaps --for orders"),
         ("or `twinlog recovery abort --reason ...`", "or Dag failover (mode abort)"),
         ("correct it; `twinlog groups` lists them", "correct it; the flow's page lists them"),
         (

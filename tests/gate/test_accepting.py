@@ -12,7 +12,7 @@ def test_each_and_all_can_be_pasted():
     assert [
         "twinlog accept lag-records --flow 'A->B' --for orders --up-to 150 --until 8h --reason ...",
         "twinlog accept no-gaps --flow 'A->B' --for orders --up-to 2 --until 8h --reason ...",
-        "all 2 of them: twinlog accept --seen x --flow 'A->B' --until 8h --reason ...",
+        "all that it showed: twinlog accept --seen x --flow 'A->B' --until 8h --reason ...",
     ] == list(ways("A->B", [LAG, other], "x"))
 
 

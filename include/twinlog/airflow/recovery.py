@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MODES = ("planned", "source-dead")
 """The gate's modes, as twinlog.judge.check.Mode, which Dag files do not import."""
 
-TAKE_BACK = "abort"
-"""The mode of a failover's form that takes back what is under way: a failover, or the way home."""
+TAKE_BACK, ACCEPT = "abort", "accept"
+"""Modes of a failover's form that fail nothing over: take back what is under way, accept what a gate's no showed."""
 
 WHOLE = "the evidence, and `twinlog recovery status`"
 """Where all of the report of a failover or a failback is that Airflow's database has no room for."""

@@ -8,6 +8,7 @@ WAYS = {
     "failback --save": ("Dag failback", "home off"),
     "failback": ("Dag failback", "home on"),
     "failover": ("Dag failover",),
+    "accept": ("Dag failover", "mode accept"),
     "recovery abort": ("Dag failover", "mode abort"),
     "drill": ("Dag drill",),
     "gate": ("Dag failover_readiness",),
@@ -22,11 +23,12 @@ WAYS = {
     "status": ("the flow's page",),
     "recovery status": ("the flow's page",),
 }
-"""What does in Airflow what a command does, and fields of its form; what no Dag does stays a command (`accept`)."""
+"""What does in Airflow what a command does, and fields of its form; what no Dag does stays a command (`resume`)."""
 
 _COMMAND = re.compile(
-    rf"(`)?\btwinlog ({'|'.join(WAYS)})\b"
-    r"((?: --(?:dry-run|full)\b| --(?:mode|flow|topic|tail|profile|reason) (?:'[^']*'|[^\s`;,]+))*+)(?! --)(?(1)`)"
+    rf"(`)?\btwinlog (?!accept [^-])({'|'.join(WAYS)})\b"
+    r"((?: --(?:dry-run|full)\b"
+    r"| --(?:mode|flow|topic|tail|profile|reason|seen|until) (?:'[^']*'|[^\s`;,]+))*+)(?! --)(?(1)`)"
 )
 _OPTION = re.compile(r"--([a-z-]+)(?: (?!--)'?([^'\s]+)'?)?")
 
@@ -41,6 +43,6 @@ def _way(found: re.Match[str]) -> str:
     fields += [
         f"{option.replace('-', ' ')} {value}".rstrip()
         for option, value in _OPTION.findall(found[3])
-        if option != "reason"
+        if option not in {"reason", "until"}
     ]
     return f"{name} ({', '.join(fields)})" if fields else name

@@ -45,14 +45,14 @@ def command(flow: str, it: Amount) -> str:
 
 
 def ways(flow: str, found: Sequence[Amount], seen: str) -> Iterator[str]:
-    """Yield the commands that accept what stands against a failover: the first one by one, and all at once.  Pure."""
+    """Yield the commands that accept what stands against a failover: the first one by one, and all of a look.  Pure."""
     if {it.check for it in found} & NO_QUESTION:
         return
     for amount in found[:NAMED]:
         yield command(flow, amount)
-    if seen and len(found) > 1:
-        every = f"all {len(found):,} of them"
-        yield f"{every}: twinlog accept --seen {shlex.quote(seen)} --flow {shlex.quote(flow)} --until 8h --reason ..."
+    if seen:
+        every = f"twinlog accept --seen {shlex.quote(seen)} --flow {shlex.quote(flow)}"
+        yield f"all that it showed: {every} --until 8h --reason ..."
 
 
 def to_accept(flow: str, found: Sequence[Amount], seen: str = "") -> str:

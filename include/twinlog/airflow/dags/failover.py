@@ -19,12 +19,12 @@ from twinlog.config.flow.settings import FlowSettings
 TEXT = """\
 ### Clients of the source are to work on the target
 
-**Trigger** it with mode *planned* while the source lives, or *source-dead* when it is lost; for a flow `B.home->A` if
-B is lost on the way home. The steps up to `gate` stop producers (*planned*), copy, place and prove; then a person is
-asked under *Required Actions*, with what was found. A yes promotes the target; a no takes all back, or lets it wait;
-a run with mode *abort* takes it back at once. If a task fails, its last line says what to do: clear it, and it goes on.
-While a run is at work, or waits, another one for the same flow is refused. The end is an event of the asset
-`twinlog://<target>/failover/<source>`; see docs/failover.md.
+**Trigger** it with mode *planned* while the source lives, or *source-dead* when it is lost; for a flow `B.home->A` if B
+is lost on the way home. The steps up to `gate` stop producers (*planned*), copy, place and prove; then a person is
+asked under *Required Actions*, with what was found. A yes promotes the target; a no takes all back, or lets it wait; a
+run with mode *abort* takes it back at once, one with *accept* answers for what the gate says no to. If a task fails,
+its last line says what to do: clear it, and it goes on. While a run is at work, or waits, another one for the same flow
+is refused. The end is an event of the asset `twinlog://<target>/failover/<source>`; see docs/failover.md.
 """
 
 

@@ -18,7 +18,7 @@ from twinlog.airflow.tasks.frame import configured, flow_of, opened, opened_own,
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.words import in_airflow
 from twinlog.airflow.xcom import escaped, shortened, table
-from twinlog.errors import TerminalError
+from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import Json
 from twinlog.recovery.ways_home import flow_called
 from twinlog.visible import visible
@@ -39,10 +39,14 @@ WHOLE = "`twinlog failover --dry-run`"
 PARAMS = {
     "mode": form.choice(
         MODES[0],
-        (*MODES, recovery.TAKE_BACK),
+        (*MODES, recovery.TAKE_BACK, recovery.ACCEPT),
         "Mode",
         "planned: the source is alive and nothing is lost; source-dead: from the target alone; abort: take back what"
-        " is under way, also a way home.",
+        " is under way, also a way home; accept: go on although the gate says no.",
+    ),
+    "reason": form.text("Reason", "Why you abort or accept; it is kept."),
+    "seen": form.text(
+        "Seen", "What you accept: the name that the gate's no has, up to its numbers, for 8 hours."
     ),
     "dry_run": form.dry_run(
         "Say what would be done, with the numbers of now; ask nobody, and change nothing."
@@ -61,9 +65,9 @@ IF_REJECTED = {
 
 
 def preview(flow_name: str) -> Json:
-    """Say what a failover would do now, and change nothing; a dry run ends here, and one that takes back.
+    """Say what a failover would do now, and change nothing; a dry run ends here, and one that aborts or accepts.
 
-    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do, and as `_take_back`.
+    Raises TerminalError `no-ledger` before the first cycle, `promoted` if nothing is left to do, and as `_decide`.
     """
     from twinlog.fact import if_known
     from twinlog.judge.check import Mode
@@ -75,10 +79,10 @@ def preview(flow_name: str) -> Json:
 
     context = get_current_context()
     params, run = context["params"], context["dag_run"]
-    if params["mode"] == recovery.TAKE_BACK:
+    if params["mode"] in {recovery.TAKE_BACK, recovery.ACCEPT}:
         if not params["dry_run"]:
-            _take_back(flow_name, recovery.who(run), f"run {run.run_id} in Airflow")
-        raise AirflowSkipException("there is nothing to promote")
+            _decide(flow_name, params, run)
+        raise AirflowSkipException("nothing is failed over")
     flow = flow_of(flow_name)
     with opened(flow) as clusters:
         if flow.homes is None:
@@ -299,6 +303,32 @@ def rejected(flow_name: str) -> Json:
     if not by:
         raise AirflowSkipException("nobody has said no, by the ledger")
     return _take_back(flow_name, by, "rejected in Airflow")
+
+
+def _decide(flow_name: str, params: Mapping[str, Any], run: Any) -> None:
+    """Take back what is under way, or accept what a gate's answer showed.
+
+    Raises UsageError without a reason, and as `_take_back`, `shown_as` and `accept`.
+    """
+    from twinlog import clock
+    from twinlog.gate.accepting import Person, accept, all_of, shown_as
+    from twinlog.recovery.approved import ACCEPTED_FOR_MS
+    from twinlog.recovery.procedure import Actor
+
+    by, driver, reason = recovery.who(run), recovery.driver_of(run), params["reason"].strip()
+    if not reason:
+        raise UsageError("this needs a reason", hint="trigger the Dag again, and fill Reason")
+    if params["mode"] == recovery.TAKE_BACK:
+        _take_back(flow_name, by, reason)
+        return
+    flow, person = flow_of(flow_name), Person(by, Actor(by, "", driver=driver).known_by)
+    with opened(flow) as clusters:
+        now_ms = clock.now_ms()
+        shown_then = shown_as(flow, clusters.target, params["seen"].strip())
+        given = all_of(shown_then, person, reason, now_ms + ACCEPTED_FOR_MS, now_ms)
+        accept(flow, clusters.target, given)
+    for it in given:
+        log.info("accepted: %s", visible(it.told))
 
 
 def _take_back(flow_name: str, by: str, reason: str) -> Json:
