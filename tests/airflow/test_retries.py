@@ -60,7 +60,7 @@ def test_other_errors_follow_the_tasks_own_retries() -> None:
 
 
 def test_an_error_of_ours_is_one_line_of_a_tasks_log() -> None:
-    """Without the frames of the worker below it, for its line says what to do; a mistake of twinlog's keeps them."""
+    """Without frames, for its line says what to do, in Airflow's words; a mistake of twinlog's keeps them."""
     import structlog
 
     from twinlog.airflow.versions import errors_in_one_line
@@ -76,7 +76,7 @@ def test_an_error_of_ours_is_one_line_of_a_tasks_log() -> None:
     try:
         errors_in_one_line()
         errors_in_one_line()
-        for error in (TerminalError("no topic is named", hint="fill in `topic`"), ValueError("odd")):
+        for error in (TerminalError("no topic is named", hint="`twinlog groups` lists"), ValueError("odd")):
             try:
                 raise error
             except (TerminalError, ValueError):
@@ -84,5 +84,5 @@ def test_an_error_of_ours_is_one_line_of_a_tasks_log() -> None:
     finally:
         structlog.configure(**before)
     ours, odd = lines
-    assert ("no topic is named; fill in `topic`", False) == (ours["event"], "exc_info" in ours)
+    assert ("no topic is named; the flow's page lists", False) == (ours["event"], "exc_info" in ours)
     assert ("Task failed with exception", True) == (odd["event"], odd["exc_info"])
