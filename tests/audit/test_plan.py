@@ -21,7 +21,6 @@ from twinlog.formats.ledger.audit import (
     Unproved,
     UnprovedSpan,
 )
-from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.formats.ledger.records import FlowPhase, FlowState, Incarnation
 from twinlog.formats.ledger.recovery import TailExported
 from twinlog.formats.ledger.topics import CopiedThrough
@@ -379,24 +378,18 @@ def test_what_a_flow_home_has_exported_has_no_copy(homes, expected):
 
 
 @pytest.mark.parametrize(
-    ("remote", "foreign_to", "passed_over"),
-    [("A.t", None, True), ("t", None, False), ("t", 20, True), ("t", 0, False)],
+    ("remote", "observed", "passed_over"), [("A.t", False, True), ("t", False, False), ("t", True, True)]
 )
 def test_what_an_engine_copied_twice_is_passed_over_if_it_is_known_to_be_the_sources(
-    remote: str, foreign_to: int | None, passed_over: bool
+    remote: str, observed: bool, passed_over: bool
 ):
-    """Where names are the same only behind the last foreign record of a copy that was observed."""
-    stranger = ObservedFinding("foreign", None, (0, foreign_to or 0), foreign_to or 0, (), 1)
-    counts = {"foreign": foreign_to} if foreign_to else {}
-    seen = Observed(*LIFE, remote, "rid", 0, 120, 120, 102, 100, counts, {}, (stranger,), 0, 0, 1, {})
-    over = TakenOver(remote, "rid", 0, 0, 20, 102, 1)
-    before = state(ledger_from([over] if foreign_to is None else [over, seen]))
+    """Where names are the same only in a copy that was observed."""
+    before = state(ledger_from([TakenOver(remote, "rid", 0, 0, 20, 102, 1, observed)]))
     (topic,) = before.discovery.topics
-    discovery = dataclasses.replace(
-        before.discovery, topics=(dataclasses.replace(topic, remote_topic=remote),)
-    )
+    topics = (dataclasses.replace(topic, remote_topic=remote),)
+    before = dataclasses.replace(before, discovery=dataclasses.replace(before.discovery, topics=topics))
     flow = FLOW if remote == "A.t" else dataclasses.replace(FLOW, policy=IdentityReplicationPolicy("A"))
-    (partition,) = plan(flow, dataclasses.replace(before, discovery=discovery), AuditRequest()).partitions
+    (partition,) = plan(flow, before, AuditRequest()).partitions
     (spec,) = partition.specs
     # 50 and 101 of the copy are in no map.
     assert [passed_over, passed_over, False] == [spec.scope.beyond.has(it) for it in (50, 101, 60)]

@@ -231,6 +231,7 @@ def test_handed_over(
         _, gate = scene.run("gate", "--still-writing", file=observing)
     (seen,) = gate["observed"]["topics"]
     assert ({}, 200) == (seen["counts"], seen["equal"])
+    assert [(500, 500)] == [(it["records"], it["proved"]) for it in gate["coverage"]]
     log = {it.value: offset for offset, it in read_with_offsets(cluster_b, scene.remote)}
     expected = {f"{topic}-old": log[b"record 120"], f"{topic}-new": log[b"record 420"]}
     assert expected == {it["group"]: it["ours"] for it in gate["observed"]["groups"] if it["exact"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.observed import KEPT_FINDINGS, Observed
 from twinlog.formats.ledger.records import parse_ledger
 from twinlog.kafka_types import SourceIncarnation
@@ -65,6 +66,18 @@ def test_it_is_an_audit_of_what_the_map_has():
         *(audit.start, audit.end, audit.downstream_end),
         *(audit.difference_count, audit.proved),
     )
+
+
+def test_what_twinlog_had_proved_until_it_was_handed_over_stays_proved():
+    """The look goes on where that audit ended; behind a part that nobody compared it proves nothing of it."""
+    before = PartitionAudit(*LIFE, "A.orders", "copy", 0, 5, 7, 5, 3, 2, (), 0, (), 1)
+    seen = remembered(NEW, matched(changed=2), 9, 7, 90)
+    whole = seen.audit_behind(before)
+    assert (0, 40, 55, 57, 2, 9) == (
+        *(whole.start, whole.end, whole.proved),
+        *(whole.records, whole.difference_count, whole.at_ms),
+    )
+    assert [seen.audit] * 2 == [seen.audit_behind(it) for it in (None, replace(before, end=4))]
 
 
 def test_records_passed_over_are_absent_before_they_are_missing():

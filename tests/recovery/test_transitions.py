@@ -299,9 +299,11 @@ class TestPaused:
         "pause", [it for it in BEFORE if it is not None and it.state is FlowPhase.PAUSED]
     )
     def test_it_stays_so_behind_the_promotion_and_the_way_home(self, pause: FlowState):
-        """Whichever way it comes back: else MM2 and the flow would both copy."""
+        """Whichever way it comes back: else MM2 and the flow would both copy.  One that observes MM2 needs no drain."""
         ledger = Ledger(flow_state=pause)
         dead = after(ledger, transitions.begin(FLOW, ledger, Mode.SOURCE_DEAD, JO, "run-1", 2))
+        seen = after(ledger, transitions.begin(FLOW, ledger, Mode.PLANNED, JO, "run-1", 2, observed=True))
+        assert dead.flow_state.before == seen.flow_state.before == pause
         over = promoted(dead)
         away = after(over, homeward.set_out(FLOW, over, JO, "home-1", 7))
         for back in (

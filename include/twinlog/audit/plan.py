@@ -312,18 +312,14 @@ def _before_the_map(copy: _Copy) -> Iterator[UnprovedSpan]:
 def _copied_twice(copy: _Copy, remote: TopicPartition) -> Spans:
     """Return what another engine has copied besides what the map has: a take-over has compared it.
 
-    Where both sides have the same name, that may be the target's own, or of aborted transactions; not so behind the
-    last foreign record of a copy that was observed.
+    Where both sides have the same name, that may be the target's own, if nobody observed it.
     """
-    place, seen = (
-        (remote.topic, copy.remote_topic_id, remote.partition),
-        copy.state.ledger.observed.get(copy.life),
-    )
+    place = remote.topic, copy.remote_topic_id, remote.partition
     compared = [
         Spans.between(over.compared, over.end)
         for over in copy.state.ledger.taken_over
         if (over.topic, over.remote_topic_id, over.partition) == place and over.compared < over.end
-        if remote.topic != copy.life.topic or (seen is not None and seen.foreign_to == over.compared)
+        if remote.topic != copy.life.topic or over.passed_over
     ]
     return Spans.joined(compared).without(Spans.downstream_of([copy.offset_map]))
 

@@ -16,6 +16,7 @@ from typing import Any
 from twinlog import clock
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.writers import MapHole, TakenOver
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
@@ -61,7 +62,7 @@ def _compare(work: Migration) -> Outcome:
         for proved in work.proved
         if proved.place.life not in unreadable
     }
-    work.notes += [*_notes(work), *_extra(work.flow, work.proved), *map(str, unreadable.values())]
+    work.notes += [*_notes(work), *_extra(work.flow, work.proved, seen), *map(str, unreadable.values())]
     return work.judged(
         _going_on(proof_of(proved.place, proved.found), work.maps.get(proved.place)) for proved in work.proved
     )
@@ -144,12 +145,15 @@ def _notes(work: Migration) -> Iterator[str]:
         )
 
 
-def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
+Seen = Mapping[SourceIncarnation, Observed]
+
+
+def _extra(flow: FlowSettings, proved: Sequence[Proved], seen: Seen) -> Iterator[str]:
     """Say what the audit will find in the copies, though they are proved: no cycle would have copied it."""
     extra = [
         (it.place.source.topic, it.found.duplicates, it.found.aborted if flow.copy.read_committed else 0)
         for it in proved
-        if not _passed_over(flow, it)
+        if not _passed_over(flow, it, seen)
     ]
     twice, aborted = sum(it[1] for it in extra), sum(it[2] for it in extra)
     if twice or aborted:
@@ -161,10 +165,22 @@ def _extra(flow: FlowSettings, proved: Sequence[Proved]) -> Iterator[str]:
         )
 
 
-def _passed_over(flow: FlowSettings, it: Proved) -> bool:
-    """Say whether audits pass over what is in a copy twice: its name is its own, and no aborted record is in it."""
-    other = it.place.target.topic != it.place.source.topic
-    return other and not (it.found.aborted and flow.copy.read_committed)
+def _passed_over(flow: FlowSettings, it: Proved, seen: Seen) -> bool:
+    """Say whether audits pass over what is in a copy twice: no aborted record is in it, nor one of the target's own.
+
+    The latter is known of a copy with a name of its own, and of one that was observed.
+    """
+    known = it.place.target.topic != it.place.source.topic or _was_observed(it, seen)
+    return known and not (it.found.aborted and flow.copy.read_committed)
+
+
+def _was_observed(it: Proved, seen: Seen) -> bool:
+    observed = seen.get(it.place.life)
+    return observed is not None and _compared_from(it) <= observed.seen_to
+
+
+def _compared_from(it: Proved) -> int:
+    return min((downstream for _, downstream in it.found.pairs), default=it.place.target_offsets.end)
 
 
 def _readable(
@@ -233,17 +249,17 @@ def _taken_over(
     for it in proved:
         topic, partition = it.place.target
         same = topic == it.place.source.topic
-        if not same and not _passed_over(flow, it):
+        passed = _passed_over(flow, it, ledger.observed)
+        if not same and not passed:
             continue
         packed, seen = known.get(it.place.life), ledger.observed.get(it.place.life)
         first = packed.open().end_downstream if packed is not None and seen is None else 0
-        end = it.place.target_offsets.end
-        compared = min((downstream for _, downstream in it.found.pairs), default=end)
+        end, compared = it.place.target_offsets.end, _compared_from(it)
         if seen is not None and compared <= seen.seen_to:
             compared = seen.foreign_to
         incarnation = topic, ids.get(it.place.source.topic, ""), partition
         if first < end:
-            yield TakenOver(*incarnation, first, max(first, compared), end, now)
+            yield TakenOver(*incarnation, first, max(first, compared), end, now, passed)
         for left in ledger.taken_over if same else ():
             if (left.topic, left.remote_topic_id, left.partition) == incarnation and compared < left.compared:
                 yield replace(left, compared=max(left.first, compared), at_ms=now)

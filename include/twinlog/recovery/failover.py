@@ -92,7 +92,9 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools
     under_way, changed = transitions.open_run(ledger), ""
     if ledger.phase is not FlowPhase.PROMOTED:
         changed = transitions.begin(
-            flow.name, ledger, mode, asker, "dry run", clock.now_ms(), only_brings_home=flow.homes is not None
+            *(flow.name, ledger, mode, asker, "dry run", clock.now_ms()),
+            only_brings_home=flow.homes is not None,
+            observed=flow.observed,
         ).run.changed_mode
     run = under_way.run if under_way is not None else ""
     world = replace(World.of(Way(flow, clusters), request, tools, asker, run), mode=mode)
@@ -148,7 +150,9 @@ def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools)
         name, home = clock.new_run_name("failover"), flow.homes is not None
         taken = journal.move(
             lambda now: transitions.begin(
-                flow.name, now, mode, actor, name, clock.now_ms(), only_brings_home=home
+                *(flow.name, now, mode, actor, name, clock.now_ms()),
+                only_brings_home=home,
+                observed=flow.observed,
             )
         )
     assert taken is not None

@@ -90,11 +90,13 @@ def begin(
     now_ms: int,
     *,
     only_brings_home: bool = False,
+    observed: bool = False,
 ) -> Move:
     """Begin the failover `run_name`, or go on with the one that is under way, in this mode.
 
     Raises TerminalError `promoted` if the flow was failed over, `failing-back` if it is on its way home, `paused` if a
-    person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home.
+    person paused it; a paused flow whose source is lost may be failed over, and so may one that copies home, or that
+    is only `observed`: another engine goes on with it.
     A flow that `only_brings_home` is failed over while it does, and without its source alone: else `no-failover`.
     `left` if the one under way was begun in a way that has left twinlog, `live-run` if it is live.
     """
@@ -116,7 +118,8 @@ def begin(
     if only_brings_home:
         raise brings_nothing_home(flow)
     if mode is Mode.PLANNED:
-        refuse_paused(flow, ledger)
+        if not observed:
+            refuse_paused(flow, ledger)
         home = way_home(ledger)
         if home is not None and StepName.FOLLOW not in steps_done(home):
             raise on_its_way_home(flow, ledger)  # the reverse flow has not let go yet

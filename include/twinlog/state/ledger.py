@@ -187,7 +187,9 @@ def read_ledger(flow: FlowSettings, cluster: ClusterReader) -> Ledger:
 def _obeyed(flow: FlowSettings, ledger: Ledger) -> Ledger:
     """Set rebuilds aside that would delete a topic which is no copy of theirs, by the file or by the ledger."""
     if flow.observed:  # what was observed is an audit, as long as nobody else judges the copy
-        audits = *ledger.audits, *(observed.audit for observed in ledger.observed.values())
+        before = {audit.life: audit for audit in ledger.audits}
+        seen = (observed.audit_behind(before.get(life)) for life, observed in ledger.observed.items())
+        audits = *ledger.audits, *seen
         by_place = attrgetter("topic", "partition", "at_ms")
         ledger = replace(ledger, audits=tuple(sorted(audits, key=by_place)))
     strange = {

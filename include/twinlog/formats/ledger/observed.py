@@ -6,7 +6,7 @@ Upstream offsets are on the source, downstream offsets on the target; ranges are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlog.formats.ledger.audit import DifferenceKind, FoundDifference, PartitionAudit
@@ -162,4 +162,20 @@ class Observed(OfIncarnation, LedgerEntry):
             difference_count=self.counts.get(CHANGED, 0),
             differences=tuple(named),
             at_ms=self.at_ms,
+        )
+
+    def audit_behind(self, before: PartitionAudit | None) -> PartitionAudit:
+        """Return what is proved by it, behind what twinlog had copied and proved itself until it was handed over."""
+        mine = self.audit
+        if before is None or (before.end, before.remote_topic_id) != (self.begins, self.remote_topic_id):
+            return mine
+        return replace(
+            before,
+            end=mine.end,
+            downstream_end=mine.downstream_end,
+            records=before.records + mine.records,
+            equal_records=before.equal_records + mine.equal_records,
+            difference_count=before.difference_count + mine.difference_count,
+            differences=(*before.differences, *mine.differences),
+            at_ms=mine.at_ms,
         )

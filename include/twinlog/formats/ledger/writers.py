@@ -53,7 +53,8 @@ class TakenOver(LedgerEntry):
     """The part of a copy that is MirrorMaker 2's, or another engine's, in downstream offsets.
 
     Records at [`compared`, `end`) were compared, and each is the source's.  Records at [`first`, `compared`) were not:
-    they may be MirrorMaker 2's copies or the target's own.  `remote_topic_id` is the incarnation of the copy.
+    they may be MirrorMaker 2's copies or the target's own.  `remote_topic_id` is the incarnation of the copy.  If
+    `passed_over`, audits say nothing of what is twice in the compared part: nothing there is of an aborted transaction.
     """
 
     KIND = "taken-over"
@@ -65,6 +66,7 @@ class TakenOver(LedgerEntry):
     compared: int
     end: int
     at_ms: int
+    passed_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

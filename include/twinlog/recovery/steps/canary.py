@@ -23,7 +23,9 @@ from twinlog.topics.own_topics import ensure_topics
 def try_target(flow: FlowSettings, target: Cluster, sleep: Callable[[float], None]) -> Outcome:
     """Write to the target and read it back, unless no heartbeat may be written.  Raises as `write_and_read`."""
     if not flow.emit_heartbeats:
-        return skipped(f"not tried: {flow.name} writes no heartbeats (emit.heartbeats.enabled=false)")
+        return skipped(
+            f"not tried: {flow.name} writes no heartbeats (emit.heartbeats.enabled=false, or it observes)"
+        )
     seconds = write_and_read(flow, target, sleep)
     if seconds is None:
         return failed(f"what was written to {flow.target.alias} could not be read back")
