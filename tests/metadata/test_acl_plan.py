@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twinlog.cluster.admin.access_values import AclBinding
 from twinlog.config.flow.metadata import MetadataSettings, Profile
 from twinlog.metadata.acl_plan import AclScope, AclState, bindings_of, plan_acls, records_of
-from twinlog.metadata.values import AclChange, GoneAcl
+from twinlog.metadata.values import AclChange
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 
@@ -219,7 +219,7 @@ def test_what_is_gone_from_both_sides_is_forgotten(flow):
     """So that the same ACL, made by somebody else, would be theirs."""
     ours = acl("TOPIC A.orders jo READ ALLOW")
     plan = planned(flow, "standby", acls("TOPIC pay jo READ ALLOW"), set(), {ours})
-    assert (GoneAcl(ours),) == plan.agreed
+    assert (AclChange(ours, add=False),) == plan.agreed
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.formats.ledger.metadata import TopicConfigsSet
 from twinlog.metadata.config_plan import TopicConfigState, plan_topic_configs
-from twinlog.metadata.values import AgreedConfig, ConfigChange, ThreeWay, three_way
+from twinlog.metadata.values import ConfigChange, ThreeWay, three_way
 from twinlog.policy.selection import NameFilter
 
 DEFAULTS = {
@@ -108,11 +108,11 @@ def test_deleting_an_override_hands_it_back(flow):
 def test_agreement_is_remembered(flow):
     """A copy of MM2's that has the source's value is twinlog's to keep in step from then on."""
     plan = plan_topic_configs(flow, state(entries(retention_ms="5"), entries(retention_ms="5")), [])
-    assert ((), (AgreedConfig("A.t", "retention.ms", "5"),)) == (plan.changes, plan.agreed)
+    assert ((), (ConfigChange("A.t", "retention.ms", "5", "5"),)) == (plan.changes, plan.agreed)
     gone = plan_topic_configs(
         flow, state(entries(), entries()), [TopicConfigsSet("A.t", {"retention.ms": "5"}, 0)]
     )
-    assert ((), (AgreedConfig("A.t", "retention.ms", None),)) == (gone.changes, gone.agreed)
+    assert ((), (ConfigChange("A.t", "retention.ms", None, None),)) == (gone.changes, gone.agreed)
 
 
 def test_a_brokers_own_file_is_not_for_another_cluster(flow):

@@ -3,7 +3,7 @@
 from twinlog.cluster.admin.access_values import QuotaEntity
 from twinlog.formats.ledger.metadata import QuotasSet
 from twinlog.metadata.quota_plan import plan_quotas
-from twinlog.metadata.values import AgreedQuota, QuotaChange
+from twinlog.metadata.values import QuotaChange
 
 JO = QuotaEntity.of({"user": "jo"})
 RATE = "producer_byte_rate"
@@ -37,10 +37,12 @@ def test_a_quota_of_the_targets_own_is_kept(flow):
 
 def test_agreement_is_remembered(flow):
     """Until both sides have none."""
-    assert (AgreedQuota(JO, RATE, 5.0),) == (
+    assert (QuotaChange(JO, RATE, 5.0, 5.0),) == (
         plan_quotas(flow, {JO: {RATE: 5.0}}, {JO: {RATE: 5.0}}, []).agreed
     )
-    assert (AgreedQuota(JO, RATE, None),) == (plan_quotas(flow, {}, {}, once(producer_byte_rate=5.0)).agreed)
+    assert (QuotaChange(JO, RATE, None, None),) == (
+        plan_quotas(flow, {}, {}, once(producer_byte_rate=5.0)).agreed
+    )
 
 
 def test_the_default_entity_reads_well(flow):

@@ -26,6 +26,10 @@ def spec(flow):
         state=StateTopics("o", 1, "m", 1, "l", "c", "A"), ranges=(),
     )
 
+class Cancelled(Work):
+    def failed(self, lanes, reason):
+        return TransientError(f"{lanes[0].flow} was cancelled")
+
 def program():
     MASTER, FOLDER = sys.argv[1:]
 
@@ -46,7 +50,7 @@ def program():
             time.sleep(0.1)
         yield pa.RecordBatch.from_arrays([pa.array([0], pa.int32()), pa.array(["done"])], ["lane", "report"])
 
-    work = Work(task, str, lambda lanes, why: TransientError(f"{lanes[0].flow} was cancelled"))
+    work = Cancelled(task, str, whose="", hint="")
     with session(MASTER) as spark, ThreadPoolExecutor(2) as pool:
         runner = SparkRunner(spark, work, MASTER)
 

@@ -15,7 +15,7 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import AclGrant, AclsAdded
 from twinlog.grouped import grouped
-from twinlog.metadata.values import AclChange, ChangeKind, Drift, GoneAcl, LeftOutAcl, Part
+from twinlog.metadata.values import AclChange, ChangeKind, Drift, LeftOutAcl, Part
 from twinlog.visible import listed
 
 READING: Mapping[str, Mapping[str, str]] = {
@@ -255,7 +255,7 @@ def plan_acls(flow: FlowSettings, state: AclState, memory: Iterable[AclsAdded]) 
             *(_kept(binding, broken) for binding in stale if emptied),
             *(_kept(binding, NOT_OURS) for binding in sorted(gone - set(stale))),
         ),
-        agreed=tuple(GoneAcl(binding) for binding in sorted(remembered - wanted - there)),
+        agreed=tuple(AclChange(binding, add=False) for binding in sorted(remembered - wanted - there)),
         left_out=tuple(left_out),
         notes=tuple(_broad(flow, state, sorted(wanted - there))),
     )

@@ -14,7 +14,7 @@ from twinlog.cluster.values import Answers, ConfigSource, ConfigValue, TopicDesc
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import TopicConfigsSet
-from twinlog.metadata.values import AgreedConfig, ChangeKind, ConfigChange, Drift, Part, ThreeWay, three_way
+from twinlog.metadata.values import ChangeKind, ConfigChange, Drift, Part, ThreeWay, three_way
 from twinlog.policy.selection import NameFilter
 from twinlog.topics.plan import Refusal, clamped, creation_configs, excluded_configs
 from twinlog.visible import singular
@@ -49,14 +49,15 @@ def plan_topic_configs(
         one = _Topic(flow, copy.name, wanted, there, remembered.get(copy.name, {}))
         judged.extend(_judge(one))
     refused += [it for it in judged if isinstance(it, Refusal)]
+    settings = [it for it in judged if isinstance(it, ConfigChange)]
     return Part(
-        changes=tuple(it for it in judged if isinstance(it, ConfigChange)),
+        changes=tuple(it for it in settings if it.before != it.after),
         drift=(
             *(it for it in judged if isinstance(it, Drift)),
             *_replication(flow, state.copies.values(), state.target_brokers),
         ),
         refused=tuple(refused),
-        agreed=tuple(it for it in judged if isinstance(it, AgreedConfig)),
+        agreed=tuple(it for it in settings if it.before == it.after),
         notes=tuple(_clamped(flow, state)),
         unknown=(ChangeKind.TOPIC_CONFIG,) if refused else (),
     )
@@ -96,7 +97,7 @@ class _Topic:
     remembered: Mapping[str, str]
 
 
-_Judged = ConfigChange | Drift | Refusal | AgreedConfig
+_Judged = ConfigChange | Drift | Refusal
 
 
 def _judge(topic: _Topic) -> Iterator[_Judged]:
@@ -113,7 +114,7 @@ def _judge(topic: _Topic) -> Iterator[_Judged]:
         match three_way(wanted, there, remembered):
             case ThreeWay.AGREED:
                 if remembered != wanted:
-                    yield AgreedConfig(topic.name, name, wanted)
+                    yield ConfigChange(topic.name, name, there, wanted)
             case ThreeWay.KEEP if not mm2:
                 yield _kept(topic, name, there, remembered)
             case _ if name not in forgotten:

@@ -18,11 +18,7 @@ from twinlog.formats.ledger.metadata import AclsAdded, MetadataRecord, QuotasSet
 from twinlog.metadata.acl_plan import bindings_of, records_of
 from twinlog.metadata.values import (
     AclChange,
-    AgreedConfig,
-    AgreedQuota,
-    AgreedSetting,
     ConfigChange,
-    GoneAcl,
     MetadataChange,
     QuotaChange,
 )
@@ -46,12 +42,12 @@ def after(
     memory: MetadataMemory,
     changes: Collection[MetadataChange],
     done: Collection[MetadataChange],
-    agreed: Collection[AgreedSetting],
     at_ms: int,
 ) -> tuple[MetadataRecord, ...]:
     """Return what to write once `done` of the `changes` are made: the records that `memory` does not yet hold.
 
-    `memory` knows of the ACLs that were to be added; those that were refused are forgotten.
+    What agrees on both sides, and is not yet remembered, is a change that is done.  `memory` knows of the ACLs that
+    were to be added; those that were refused are forgotten.
     """
     acls = _remembered(memory)
     acls -= {
@@ -59,11 +55,14 @@ def after(
         for change in changes
         if isinstance(change, AclChange) and change.add == (change not in done)
     }
-    acls -= {it.binding for it in agreed if isinstance(it, GoneAcl)}
+    configs = {config.remote_topic: config.configs for config in memory.configs}
+    quotas = {QuotaEntity.of(quota.entity): quota.quotas for quota in memory.quotas}
+    set_configs = [(it.topic, it.config, it.after) for it in done if isinstance(it, ConfigChange)]
+    set_quotas = [(it.entity, it.key, it.after) for it in done if isinstance(it, QuotaChange)]
     return (
-        *_configs(memory, done, agreed, at_ms),
+        *(TopicConfigsSet(topic, own, at_ms) for topic, own in _updated(configs, set_configs).items()),
         *_changed_acls(memory, acls, at_ms),
-        *_quotas(memory, done, agreed, at_ms),
+        *(QuotasSet(dict(it.parts), own, at_ms) for it, own in _updated(quotas, set_quotas).items()),
     )
 
 
@@ -87,30 +86,6 @@ def _changed_acls(memory: MetadataMemory, bindings: set[AclBinding], at_ms: int)
         it for resource, it in now.items() if resource not in before or before[resource].grants != it.grants
     ]
     return (*changed, *emptied)
-
-
-def _configs(
-    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: Collection[AgreedSetting], at_ms: int
-) -> Iterable[TopicConfigsSet]:
-    values = [
-        *((change.topic, change.config, change.after) for change in made if isinstance(change, ConfigChange)),
-        *((it.topic, it.config, it.value) for it in agreed if isinstance(it, AgreedConfig)),
-    ]
-    before = {config.remote_topic: config.configs for config in memory.configs}
-    for topic, configs in _updated(before, values).items():
-        yield TopicConfigsSet(topic, configs, at_ms)
-
-
-def _quotas(
-    memory: MetadataMemory, made: Iterable[MetadataChange], agreed: Collection[AgreedSetting], at_ms: int
-) -> Iterable[QuotasSet]:
-    values = [
-        *((change.entity, change.key, change.after) for change in made if isinstance(change, QuotaChange)),
-        *((it.entity, it.key, it.value) for it in agreed if isinstance(it, AgreedQuota)),
-    ]
-    before = {QuotaEntity.of(quota.entity): quota.quotas for quota in memory.quotas}
-    for entity, quotas in _updated(before, values).items():
-        yield QuotasSet(dict(entity.parts), quotas, at_ms)
 
 
 def _updated(

@@ -8,7 +8,6 @@ from twinlog.cluster.admin.access_values import QuotaEntity, Quotas
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import QuotasSet
 from twinlog.metadata.values import (
-    AgreedQuota,
     ChangeKind,
     Drift,
     Part,
@@ -24,7 +23,7 @@ def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iter
     remembered = {QuotaEntity.of(record.entity): record.quotas for record in memory}
     changes: list[QuotaChange] = []
     drift: list[Drift] = []
-    agreed: list[AgreedQuota] = []
+    agreed: list[QuotaChange] = []
     for entity in sorted({*source, *target, *remembered}, key=str):
         wanted, there, once = (side.get(entity, {}) for side in (source, target, remembered))
         for key in sorted({*wanted, *there, *once}):
@@ -34,7 +33,7 @@ def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iter
                 case ThreeWay.KEEP if entity in source or entity in remembered:
                     drift.append(_kept(flow, entity, key, wanted.get(key), there.get(key)))
                 case ThreeWay.AGREED if once.get(key) != wanted.get(key):
-                    agreed.append(AgreedQuota(entity, key, wanted.get(key)))
+                    agreed.append(QuotaChange(entity, key, there.get(key), wanted.get(key)))
     return Part(tuple(changes), tuple(drift), agreed=tuple(agreed))
 
 

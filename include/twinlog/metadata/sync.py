@@ -6,7 +6,7 @@ what twinlog gave, so that it can later take back exactly that.  A refused chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -24,7 +24,6 @@ from twinlog.metadata.read import Sides, plan_parts, read_sides
 from twinlog.metadata.subjects import Subject
 from twinlog.metadata.values import (
     AclChange,
-    AgreedConfig,
     ConfigChange,
     Drift,
     MetadataChange,
@@ -109,11 +108,15 @@ def make_plan(
     labels = {f"topic {copy}" for copy in copies}
     return replace(
         plan,
-        changes=tuple(it for it in plan.changes if isinstance(it, ConfigChange) and it.topic in copies),
-        agreed=tuple(it for it in plan.agreed if isinstance(it, AgreedConfig) and it.topic in copies),
+        changes=_of_topics(plan.changes, copies),
+        agreed=_of_topics(plan.agreed, copies),
         drift=tuple(it for it in plan.drift if it.resource in labels),
         notes=(*plan.notes, "only configs of the topics named were compared: no ACL, no quota"),
     )
+
+
+def _of_topics(changes: Iterable[MetadataChange], copies: Collection[str]) -> tuple[MetadataChange, ...]:
+    return tuple(it for it in changes if isinstance(it, ConfigChange) and it.topic in copies)
 
 
 def plan_by(flow: FlowSettings, ledger: Ledger, read: Callable[[FlowSettings], Sides]) -> MetadataPlan:
@@ -137,7 +140,11 @@ def apply(flow: FlowSettings, plan: MetadataPlan, target: Cluster) -> MetadataRe
         change(flow, target, lambda it: Entries(intended_acls(it.metadata, plan.changes, now)))
     done, refused = make_changes(flow, plan.changes, target)
 
-    change(flow, target, lambda it: Entries([*after(it.metadata, plan.changes, set(done), plan.agreed, now)]))
+    change(
+        flow,
+        target,
+        lambda it: Entries([*after(it.metadata, (*plan.changes, *plan.agreed), {*done, *plan.agreed}, now)]),
+    )
     return MetadataResult(flow.name, plan.profile, done, (*plan.refused, *refused), plan.drift, plan.notes)
 
 

@@ -123,34 +123,6 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class AgreedConfig:
-    """A config on which source and target agree, and what to remember of it; None means to forget it."""
-
-    topic: str
-    config: str
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AgreedQuota:
-    """A quota on which source and target agree, and what to remember of it; None means to forget it."""
-
-    entity: QuotaEntity
-    key: str
-    value: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class GoneAcl:
-    """An ACL that twinlog once added and that is gone from both clusters: it is forgotten."""
-
-    binding: AclBinding
-
-
-AgreedSetting = AgreedConfig | AgreedQuota | GoneAcl
-
-
-@dataclass(frozen=True, slots=True)
 class LeftOutAcl:
     """An ACL of the source that the profile does not bring to the target, and why."""
 
@@ -165,7 +137,7 @@ class Part:
     changes: tuple[MetadataChange, ...] = ()
     drift: tuple[Drift, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    agreed: tuple[AgreedSetting, ...] = ()
+    agreed: tuple[MetadataChange, ...] = ()
     left_out: tuple[LeftOutAcl, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[ChangeKind, ...] = ()

@@ -17,7 +17,12 @@ from twinlog.config.flow.tiers import read_tiers
 from twinlog.config.flow.transforms import read_transforms
 from twinlog.config.flow.values import IS_TRUE, declared_in, read_settings
 from twinlog.config.security.client_properties import connection_settings
-from twinlog.config.security.connection import ClientProperties, ClusterSettings, ConnectionSettings
+from twinlog.config.security.connection import (
+    ClientProperties,
+    ClusterSettings,
+    ConnectionSettings,
+    text_of,
+)
 from twinlog.config.security.exposure import FETCH_SIZES, STEERING, exposures
 from twinlog.config.security.librdkafka import tunables
 from twinlog.errors import ConfigError
@@ -214,7 +219,7 @@ def cluster_settings(
             connections[role] = ConnectionSettings(alias, bootstrap=())
     return ClusterSettings(
         alias=alias,
-        bootstrap_servers=reveal(properties[relay_role].get("bootstrap.servers", "")),
+        bootstrap_servers=text_of(properties[relay_role], "bootstrap.servers"),
         connection=connections[relay_role],
         **properties,
     )

@@ -14,6 +14,7 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
     SecurityProtocol,
     TlsSettings,
+    text_of,
     wrong,
 )
 from twinlog.config.security.sasl import sasl_settings
@@ -48,7 +49,7 @@ def connection_settings(
         tls=_tls(properties) if protocol.tls else TlsSettings(),
         sasl=sasl_settings(properties) if protocol.sasl else None,
         client_id=client_id,
-        rack=reveal(properties.get("client.rack", "")).strip(),
+        rack=text_of(properties, "client.rack").strip(),
         connect_timeout_ms=_ms(properties, "socket.connection.setup.timeout.ms", 10_000),
         request_timeout_ms=_ms(properties, "request.timeout.ms", 30_000),
     )
@@ -108,7 +109,7 @@ def _tls(properties: ClientProperties) -> TlsSettings:
 
 
 def _ms(properties: ClientProperties, key: str, default: int) -> int:
-    written = reveal(properties.get(key, str(default)))
+    written = text_of(properties, key, str(default))
     if not written.isascii() or not written.isdigit() or int(written) == 0:
         raise wrong(key, "is not a number of ms")
     return int(written)

@@ -15,11 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from twinlog.config.file.providers import AirflowResolver, LookupFailedError, Secret
+from twinlog.config.file.providers import AirflowResolver, LookupFailedError, Secret, reveal
 from twinlog.errors import ConfigError
 
 ClientProperties = Mapping[str, str | Secret]
 """Java client properties of one role of a cluster."""
+
+
+def text_of(properties: ClientProperties, key: str, default: str = "") -> str:
+    """Return a property as plain text, also if it is secret: for where a client is configured."""
+    return reveal(properties.get(key, default))
 
 
 def wrong(key: str, what: str, hint: str = "") -> ConfigError:

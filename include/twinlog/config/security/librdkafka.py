@@ -14,6 +14,7 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
     SaslSettings,
     TlsSettings,
+    text_of,
     wrong,
 )
 
@@ -74,7 +75,8 @@ def security(connection: ConnectionSettings) -> dict[str, Setting]:
     if connection.protocol.tls:
         result |= _tls(connection.tls)
     if connection.sasl is not None:
-        result |= _SASL[connection.sasl.mechanism](connection.sasl)
+        mechanism = connection.sasl.mechanism
+        result |= {"sasl.mechanism": mechanism, **_SASL[mechanism](connection.sasl)}
     return result
 
 
@@ -99,7 +101,6 @@ def _tls(tls: TlsSettings) -> dict[str, Setting]:
 
 def _user_and_password(sasl: SaslSettings) -> dict[str, Setting]:
     return {
-        "sasl.mechanism": sasl.mechanism,
         "sasl.username": sasl.username,
         "sasl.password": reveal(sasl.password or ""),
     }
@@ -107,16 +108,14 @@ def _user_and_password(sasl: SaslSettings) -> dict[str, Setting]:
 
 def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
     if sasl.by_callback:
-        return {"sasl.mechanism": sasl.mechanism}  # the token comes by a callback (cluster/records.py)
+        return {}  # the token comes by a callback (cluster/records.py)
     if sasl.token_endpoint is None:
         principal, value = sasl.unsecured_claims[0]
         return {
-            "sasl.mechanism": sasl.mechanism,
             "enable.sasl.oauthbearer.unsecure.jwt": True,
             "sasl.oauthbearer.config": f"principalClaimName={principal} principal={value}",
         }
     result: dict[str, Setting] = {
-        "sasl.mechanism": sasl.mechanism,
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.token.endpoint.url": sasl.token_endpoint,
         "sasl.oauthbearer.client.id": sasl.username,
@@ -132,10 +131,7 @@ def _oauth(sasl: SaslSettings) -> dict[str, Setting]:
 def _kerberos(sasl: SaslSettings) -> dict[str, Setting]:
     """Return what a build with GSSAPI takes; `kinit` renews its tickets."""
     assert sasl.kerberos is not None
-    found: dict[str, Setting] = {
-        "sasl.mechanism": sasl.mechanism,
-        "sasl.kerberos.service.name": sasl.kerberos.service,
-    }
+    found: dict[str, Setting] = {"sasl.kerberos.service.name": sasl.kerberos.service}
     if sasl.kerberos.keytab:
         found["sasl.kerberos.keytab"] = sasl.kerberos.keytab
         found["sasl.kerberos.principal"] = sasl.kerberos.principal
@@ -160,9 +156,9 @@ def tunables(properties: ClientProperties) -> dict[str, Setting]:
     numbers: dict[str, int] = {}
     for java, (name, low, high) in MAPPED.items():
         if java in properties:
-            numbers[name] = min(max(_number(java, reveal(properties[java])), low), high)
+            numbers[name] = min(max(_number(java, text_of(properties, java)), low), high)
     if "client.rack" in properties:
-        result["client.rack"] = reveal(properties["client.rack"])
+        result["client.rack"] = text_of(properties, "client.rack")
     return result | numbers | _ordered(numbers)
 
 

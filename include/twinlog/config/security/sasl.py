@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from twinlog.config.file.providers import Secret, quoted, reveal
+from twinlog.config.file.providers import Secret, quoted
 from twinlog.config.security.connection import (
     ClientProperties,
     KerberosSettings,
     SaslSettings,
     TokenProvider,
+    text_of,
     wrong,
 )
 from twinlog.errors import ConfigError
@@ -159,15 +160,15 @@ def sasl_settings(properties: ClientProperties) -> SaslSettings:
     callback classes that cannot be followed.
     """
     key = "sasl.mechanism"
-    if key not in properties and _KERBEROS not in reveal(properties.get(JAAS, "")):
+    if key not in properties and _KERBEROS not in text_of(properties, JAAS):
         what = f"is not set, and Java's default GSSAPI needs {_KERBEROS} in {JAAS}"
         raise wrong(key, what, f"set {SUPPORTED}")
-    mechanism = reveal(properties.get(key, "GSSAPI")).upper()
+    mechanism = text_of(properties, key, "GSSAPI").upper()
     login = _LOGINS.get(mechanism)
     if login is None:
         raise wrong(key, f"{quoted(properties[key])} cannot be used here", f"set {SUPPORTED}")
     handler_key = "sasl.client.callback.handler.class"
-    handler = reveal(properties.get(handler_key, ""))
+    handler = text_of(properties, handler_key)
     if handler and not (handler.startswith(_MSK) and login in {_oauth, _msk}):
         raise wrong(handler_key, "Java classes cannot run here", "remove it")
     return login(mechanism, properties)
@@ -189,13 +190,13 @@ def _user_and_password(module: str) -> Callable[[str, ClientProperties], SaslSet
 
 def _oauth(mechanism: str, properties: ClientProperties) -> SaslSettings:
     options = _options(properties, _SECURITY + "oauthbearer.OAuthBearerLoginModule")
-    handler = reveal(properties.get(_HANDLER, ""))
+    handler = text_of(properties, _HANDLER)
     if handler.startswith(_MSK):
         return _by_iam(options, properties)
     if handler.startswith(_PYTHON):
         return _by_function(mechanism, handler.removeprefix(_PYTHON), options)
     _refuse_handler(properties, _OAUTH_CALLBACKS)
-    endpoint = reveal(properties.get(_ENDPOINT, ""))
+    endpoint = text_of(properties, _ENDPOINT)
     if not endpoint:
         return _unsecured(mechanism, options)
     if endpoint.startswith("file:"):
@@ -203,20 +204,20 @@ def _oauth(mechanism: str, properties: ClientProperties) -> SaslSettings:
     if not _is_web_address(endpoint):
         raise wrong(_ENDPOINT, "is not an http, https or file URL")
     retriever_key = "sasl.oauthbearer.jwt.retriever.class"
-    retriever = reveal(properties.get(retriever_key, ""))
+    retriever = text_of(properties, retriever_key)
     if retriever and retriever not in _OAUTH_RETRIEVERS:
         raise wrong(retriever_key, "cannot run here", "use the client credentials grant")
     _refuse_what_the_endpoint_would_miss(properties, options)
     # KIP-1139: the properties win over the JAAS options of older releases.
-    client = reveal(properties.get(_CREDENTIALS + "client.id", options.get("clientId", "")))
-    secret = reveal(properties.get(_CREDENTIALS + "client.secret", options.get("clientSecret", "")))
+    client = text_of(properties, _CREDENTIALS + "client.id", options.get("clientId", ""))
+    secret = text_of(properties, _CREDENTIALS + "client.secret", options.get("clientSecret", ""))
     if not client or not secret:
         raise wrong(
             _ENDPOINT,
             "needs a client id and a client secret",
             f"set {_CREDENTIALS}client.id and client.secret",
         )
-    scope = reveal(properties.get("sasl.oauthbearer.scope", options.get("scope", "")))
+    scope = text_of(properties, "sasl.oauthbearer.scope", options.get("scope", ""))
     extensions = _extensions(options)
     return SaslSettings(mechanism, client, Secret(secret), endpoint, scope or None, extensions=extensions)
 
@@ -250,9 +251,7 @@ def _msk(_mechanism: str, properties: ClientProperties) -> SaslSettings:
 def _by_iam(options: Mapping[str, str], properties: ClientProperties) -> SaslSettings:
     if unknown := sorted(set(options) - set(_MSK_OPTIONS)):
         raise wrong(JAAS, f"has options that cannot be used here: {', '.join(unknown)}")
-    hosts = [
-        it.strip().rpartition(":")[0] for it in reveal(properties.get("bootstrap.servers", "")).split(",")
-    ]
+    hosts = [it.strip().rpartition(":")[0] for it in text_of(properties, "bootstrap.servers").split(",")]
     regions = {match[1] for host in hosts if (match := _MSK_ADDRESS.search(host))}
     given = {name: options[key] for key, name in _MSK_OPTIONS.items() if name is not None and key in options}
     if len(regions) == 1:
@@ -268,7 +267,7 @@ def _gssapi(mechanism: str, properties: ClientProperties) -> SaslSettings:
     """
     _refuse_handler(properties, frozenset())
     options = _options(properties, _KERBEROS)
-    service = reveal(properties.get(_SERVICE, options.get("serviceName", "")))
+    service = text_of(properties, _SERVICE, options.get("serviceName", ""))
     if not service:
         raise wrong(_SERVICE, "is not set", "set the first part of the brokers' principals, as a rule kafka")
     principal = options.get("principal", "")
@@ -315,7 +314,7 @@ def _refuse_what_the_endpoint_would_miss(properties: ClientProperties, options: 
             "TLS options of the token endpoint cannot be used here",
             "let the machine trust its certificate",
         )
-    if reveal(properties.get(_URL_ENCODED, "")).lower() == "true":
+    if text_of(properties, _URL_ENCODED).lower() == "true":
         raise wrong(
             _URL_ENCODED, "cannot be used here", "remove it, or choose a client secret without such letters"
         )
@@ -343,14 +342,14 @@ def _unsecured(mechanism: str, options: Mapping[str, str]) -> SaslSettings:
 def _options(properties: ClientProperties, module: str) -> Mapping[str, str]:
     if not properties.get(JAAS):
         raise wrong(JAAS, "is missing", f"name {module} with its options")
-    found = parse_jaas(reveal(properties[JAAS]))
+    found = parse_jaas(text_of(properties, JAAS))
     if found.name != module:
         raise wrong(JAAS, "names another login module than this sasl.mechanism needs", f"name {module}")
     return found.options
 
 
 def _refuse_handler(properties: ClientProperties, allowed: frozenset[str]) -> None:
-    handler = reveal(properties.get(_HANDLER, ""))
+    handler = text_of(properties, _HANDLER)
     if handler and handler not in allowed:
         hint = f"remove it, or for OAUTHBEARER name a function: {_PYTHON}package.module.function"
         raise wrong(_HANDLER, "Java classes cannot run here", hint)

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from twinlog.config.file.providers import Secret, reveal
-from twinlog.config.security.connection import ClientProperties, wrong
+from twinlog.config.security.connection import ClientProperties, text_of, wrong
 from twinlog.config.security.jks import MAGIC as JKS_MAGIC
 from twinlog.config.security.jks import JavaKeyStore, WrongPasswordError, read_jks
 from twinlog.errors import ConfigError
@@ -68,8 +68,8 @@ def own_key(properties: ClientProperties) -> tuple[str, Secret] | None:
     """
     kind = _declared_type(properties, "ssl.keystore.type")
     if properties.get("ssl.keystore.key"):
-        chain = reveal(properties.get("ssl.keystore.certificate.chain", ""))
-        texts = _unfolded(chain), _unfolded(reveal(properties["ssl.keystore.key"]))
+        chain = text_of(properties, "ssl.keystore.certificate.chain")
+        texts = _unfolded(chain), _unfolded(text_of(properties, "ssl.keystore.key"))
         return _pem_pair(*texts, properties, ("ssl.keystore.certificate.chain", "ssl.keystore.key"))
     key = "ssl.keystore.location"
     if not properties.get(key):
@@ -184,7 +184,7 @@ def _is_pem(content: bytes, kind: str, key: str) -> bool:
 
 
 def _declared_type(properties: ClientProperties, key: str) -> str:
-    kind = reveal(properties.get(key, "JKS")).strip().upper()
+    kind = text_of(properties, key, "JKS").strip().upper()
     if kind == "JCEKS":
         raise wrong(key, "names JCEKS, which is not read here", f"convert it: {_TO_PKCS12}")
     if kind not in STORE_TYPES:
@@ -193,7 +193,7 @@ def _declared_type(properties: ClientProperties, key: str) -> str:
 
 
 def _content(properties: ClientProperties, key: str) -> bytes:
-    path = Path(reveal(properties[key]))
+    path = Path(text_of(properties, key))
     try:
         content = path.read_bytes()
     except OSError as error:
