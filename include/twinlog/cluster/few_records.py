@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twinlog.batches.markers import AbortedTransactions
-from twinlog.batches.record import key_and_value, read_records
+from twinlog.batches.record import Record, key_and_value, read_records
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.logs.log_reader import read_while, refuse
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.legacy import as_batches, is_old, naming, walk_verified
+from twinlog.protocol.legacy import as_batches, naming, walk_verified
 from twinlog.protocol.wire import Fetched
 
 FETCH_BYTES = 1 << 16
 """Few records of each partition are wanted; a batch larger than this is still answered whole."""
 
 _WAIT_MS = 10
+
+
+def records_from(fetched: Fetched, alias: str, position: int) -> tuple[list[tuple[Record, bool]], int]:
+    """Return the records of an answer from `position` on, each with whether its transaction was aborted.
+
+    Markers are left out. The number is the offset behind the answer. Raises FormatError if the log is damaged.
+    """
+    aborted = AbortedTransactions.of(fetched.aborted)
+    found: list[tuple[Record, bool]] = []
+    with naming(fetched, alias):
+        for header, batch in walk_verified(as_batches(fetched.block)):
+            hidden = aborted.hides(header, batch)
+            if not header.control and header.last_offset >= position:
+                records = read_records(header, batch)
+                found += [(record, hidden) for record in records if record.offset >= position]
+            position = max(position, header.next_offset)
+    return found, position
 
 
 def read_few(
@@ -41,21 +58,14 @@ def read_few(
 
     def take(fetched: Fetched) -> int:
         at = fetched.topic_partition
-        position = positions[at]
         looked.add(at)
-        aborted = AbortedTransactions.of(fetched.aborted if read_committed else ())
-        with naming(fetched, brokers.settings.alias):
-            block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
-            for header, batch in walk_verified(block):
-                if not aborted.hides(header, batch):
-                    found = (
-                        record
-                        for record in read_records(header, batch)
-                        if position <= record.offset < ends[at]
-                    )
-                    read[at] += [ReadRecord(it.offset, it.timestamp, *key_and_value(it)) for it in found]
-                position = max(position, header.next_offset)
-        return position
+        found, next_offset = records_from(fetched, brokers.settings.alias, positions[at])
+        read[at] += [
+            ReadRecord(it.offset, it.timestamp, *key_and_value(it))
+            for it, aborted in found
+            if it.offset < ends[at] and not (aborted and read_committed)
+        ]
+        return next_offset
 
     size = FETCH_BYTES
     fetcher = Fetcher(

@@ -6,18 +6,15 @@ comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from twinlog.batches.header import BatchHeader
-from twinlog.batches.markers import AbortedTransactions
-from twinlog.batches.record import Record, key_and_value, read_records
+from twinlog.batches.record import Record, key_and_value
+from twinlog.cluster.few_records import records_from
 from twinlog.kafka_types import TopicPartition
 from twinlog.logs.log_reader import read_while, refuse
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.fetcher import Fetcher
-from twinlog.protocol.legacy import as_batches, is_old, naming, walk_verified
 from twinlog.protocol.wire import Fetched
 
 DIGEST_BYTES = 16
@@ -57,7 +54,9 @@ def read_fingerprints(
     positions = {it: position}
 
     def take(fetched: Fetched) -> int:
-        return _take(fetched, brokers.settings.alias, positions[it], found)
+        records, next_offset = records_from(fetched, brokers.settings.alias, positions[it])
+        found.extend(fingerprint_of(record, aborted=aborted) for record, aborted in records)
+        return next_offset
 
     read_while(
         brokers, fetcher, positions, lambda _: positions[it] < end and len(found) < limit, take, refuse
@@ -75,22 +74,3 @@ def fingerprint_of(record: Record, *, aborted: bool = False) -> Fingerprint:
 def key_digest(key: bytes | None) -> bytes | None:
     """Digest a key; return None for None."""
     return None if key is None else blake2b(key, digest_size=DIGEST_BYTES).digest()
-
-
-def _take(fetched: Fetched, alias: str, position: int, found: list[Fingerprint]) -> int:
-    aborted = AbortedTransactions.of(fetched.aborted)
-    with naming(fetched, alias):
-        block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
-        for header, batch in walk_verified(block):
-            hidden = aborted.hides(header, batch)
-            found.extend(_prints(header, batch, position, hidden=hidden))
-            position = max(position, header.next_offset)
-    return position
-
-
-def _prints(header: BatchHeader, batch: memoryview, position: int, *, hidden: bool) -> Iterator[Fingerprint]:
-    if header.control or header.last_offset < position:
-        return
-    for record in read_records(header, batch):
-        if record.offset >= position:
-            yield fingerprint_of(record, aborted=hidden)

@@ -186,12 +186,13 @@ class PartitionReader:
         self, place: TopicPartition, fetched: Fetched, position: int, end: int
     ) -> Generator[Item, None, int]:
         """Yield the batches of an answer; return the position behind it."""
-        data, readable = fetched.block, True
-        if is_old(data):
-            try:
-                data = as_batches(data)  # batches behind the old messages begin the next answer
-            except FormatError:
-                data, readable = memoryview(b""), False
+        try:
+            data, readable = (
+                as_batches(fetched.block),
+                True,
+            )  # batches behind old messages begin the next answer
+        except FormatError:
+            data, readable = memoryview(b""), False
         heads, begins, sound = _found(data)
         block, readable = Block(data, heads, begins), readable and sound
         next_offset = max(position, int(block.nexts[-1])) if begins else position

@@ -62,10 +62,13 @@ def is_old(block: memoryview) -> bool:
 def as_batches(block: memoryview) -> memoryview:
     """Turn the whole messages at the beginning of `block` into dense record batches with their offsets; writable.
 
+    A block that begins with a record batch is returned as it is.
     Stops at the first record batch, and at a message that is cut off at the end.  If a message does not follow its
     format, it stops before that message; if no whole message stands before it, it raises FormatError with the
     message's offset.
     """
+    if not is_old(block):
+        return block
     out = bytearray()
     try:
         for codec, records in _groups(block):

@@ -39,7 +39,7 @@ from twinlog.protocol.errors import OTHER_INCARNATION, Code, Request, repeats
 from twinlog.protocol.fetch_backoff import FetchBackoff
 from twinlog.protocol.fetcher import MAX_WAIT_MS, Fetcher
 from twinlog.protocol.leader_epochs import ReadUpTo, diverged_at, epoch_ends
-from twinlog.protocol.legacy import as_batches, is_old
+from twinlog.protocol.legacy import as_batches
 from twinlog.protocol.wire import Fetched
 
 log = logging.getLogger(__name__)
@@ -312,8 +312,7 @@ class LaneCopy:
         """
         aborted = AbortedTransactions.of(fetched.aborted) if self._spec.read_committed else None
         try:
-            block = as_batches(fetched.block) if is_old(fetched.block) else fetched.block
-            cut = copy.cutter.cut(block, copy.sent, aborted)
+            cut = copy.cutter.cut(as_batches(fetched.block), copy.sent, aborted)
         except TwinlogError as error:
             copy.error = range_errors.unreadable(copy.name, error)
             return
