@@ -124,7 +124,7 @@ def test_each_record_that_a_killed_mirror_maker_doubled_is_named(
         == once.counts[Finding.DOUBLED]
         == sum(it.counts.get(Finding.DOUBLED, 0) for it in increments)
     )
-    runs = [run for one in increments for run in one.extents]
+    runs = [run for one in increments for segment in one.segments for run in segment.runs]
     mapped = {run.upstream + n: run.downstream + n for run in runs for n in range(run.length)}
     assert places == mapped
 

@@ -22,10 +22,14 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent
 
 
+def extents(results: Sequence[Matched]) -> list[Extent]:
+    """The map's extents."""
+    return [run for result in results for segment in result.segments for run in segment.runs]
+
+
 def pairs(results: Sequence[Matched]) -> list[tuple[int, int]]:
     """The map's records."""
-    runs = [run for result in results for run in result.extents]
-    return [(run.upstream + n, run.downstream + n) for run in runs for n in range(run.length)]
+    return [(run.upstream + n, run.downstream + n) for run in extents(results) for n in range(run.length)]
 
 
 @st.composite
@@ -210,9 +214,9 @@ def test_a_record_counts_as_missing_only_behind_the_horizon():
     )
     before = match(source, ListLog([], 8), first.carried, now_ms=HORIZON_MS - 1)
     after = match(source, ListLog([], 8), before.carried, now_ms=HORIZON_MS)
-    assert ((), (), 0) == (first.findings, before.findings, before.open_from)
+    assert ((), (), 0) == (first.findings, before.findings, before.carried.closed_to)
     assert {(Finding.MISSING, 5, None, ()), (Finding.MISSING, 6, None, ())} == told([after], NUMBERED, [])
-    assert (10, (Extent(0, 0, 5), Extent(7, 5, 3))) == (after.open_from, after.extents)
+    assert (10, [Extent(0, 0, 5), Extent(7, 5, 3)]) == (after.carried.closed_to, extents([after]))
 
 
 def test_equal_records_are_counted_by_runs():
@@ -269,7 +273,7 @@ def test_an_engine_that_begins_anew_doubles_everything():
     source = list(enumerate(distinct(9000)))
     results = observed(source, laid([it for _, it in source + source]), sizes=(500,))
     assert 9000 == count(results, Finding.DOUBLED)
-    assert [Extent(0, 9000, 9000)] == [run for it in results for run in it.extents]
+    assert [Extent(0, 9000, 9000)] == extents(results)
 
 
 @given(st.integers(0, 3), st.integers(100, 300))

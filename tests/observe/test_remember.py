@@ -21,7 +21,7 @@ CARRIED = Carried(60, 70, copied_to=60, closed_to=40, open=(Extent(40, 50, 20),)
 def matched(**found: int) -> Matched:
     kinds = {Finding(kind): count for kind, count in found.items()}
     named = tuple(Found(kind, (1, 2), (3, 4), count) for kind, count in kinds.items())
-    return Matched((), 40, named, CARRIED, kinds, equal=50, indistinct=2, not_comparable=1)
+    return Matched((), named, CARRIED, kinds, equal=50, indistinct=2, not_comparable=1)
 
 
 def test_begins_where_both_logs_begin():

@@ -172,7 +172,6 @@ class _Walk:
         tally = self.tally
         return Matched(
             made,
-            carried.closed_to,
             tuple(tally.findings),
             carried,
             dict(tally.counts),

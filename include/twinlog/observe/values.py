@@ -89,7 +89,6 @@ class Matched:
 
     - `segments` are the parts of the offset map that became final: each record's last copy. What lies between two
       segments is unknown.
-    - From the upstream offset `open_from` on, positions are not exact yet.
     - `findings` are the first ones of each kind, in the order found, `counts` count the records of all.
     - `equal` counts copies that are equal in everything that can be compared.
     - `indistinct` counts source records that do not differ from the one before them: a doubled or missing one among
@@ -99,7 +98,6 @@ class Matched:
     """
 
     segments: tuple[MapSegment, ...]
-    open_from: int
     findings: tuple[Found, ...]
     carried: Carried
     counts: Mapping[Finding, int] = field(default_factory=dict)
@@ -108,18 +106,3 @@ class Matched:
     not_comparable: int = 0
     source_records: int = 0
     target_records: int = 0
-
-    @property
-    def extents(self) -> tuple[Extent, ...]:
-        """Return the final extents."""
-        return tuple(run for segment in self.segments for run in segment.runs)
-
-    @property
-    def source_to(self) -> int:
-        """Return the upstream offset at which the next increment begins."""
-        return self.carried.source_to
-
-    @property
-    def target_to(self) -> int:
-        """Return the downstream offset at which the next increment begins."""
-        return self.carried.target_to
