@@ -119,7 +119,7 @@ def _with_source(
     seen: GateFacts | None,
     watched: Moving | None,
 ) -> _Found:
-    arrived = known(fly(flow, clusters, sleep=sleep), "it did not arrive") if request.canary else None
+    arrived = known(fly(flow, clusters, sleep), "it did not arrive") if request.canary else None
     watch = answer.Stopwatch()
     moving = Moving({}, {})
     if not request.still_writing:

@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.cluster.api import ClusterReader, Clusters
-from twinlog.cluster.values import Answers, InternalRecord, PartitionOffsets
+from twinlog import clock
+from twinlog.cluster.api import Cluster, ClusterReader, Clusters
+from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.facts.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
 from twinlog.facts.undecided import producer_of
 from twinlog.formats.mm2.records import Heartbeat
-from twinlog.kafka_types import ReadRecord, TopicPartition
-from twinlog.state.internal_topics import heartbeats_topics
-from twinlog.topics.own_topics import ensure_topics
+from twinlog.kafka_types import TopicPartition
+from twinlog.monitoring.heartbeats import write
 from twinlog.topics.snapshot import all_partitions, copied_names
 from twinlog.visible import listed
 
@@ -146,13 +146,7 @@ def _stood_still(
 POLL_SECONDS = 0.2
 
 
-def fly(
-    flow: FlowSettings,
-    clusters: Clusters,
-    *,
-    clock: Callable[[], float] = time.time,
-    sleep: Callable[[float], None] = time.sleep,
-) -> float | None:
+def fly(flow: FlowSettings, clusters: Clusters, sleep: Callable[[float], None]) -> float | None:
     """Write a heartbeat to the source, wait for it on the target, and return the seconds it took.
 
     Returns None if it did not arrive.  Raises TerminalError `canary` if the flow does not copy heartbeats,
@@ -164,18 +158,26 @@ def fly(
             hint="ask the gate without --canary",
             code="canary",
         )
-    sent = clock()
-    beat = Heartbeat(flow.target.alias, flow.source.alias, int(sent * 1000))
-    ensure_topics(clusters.source, heartbeats_topics(flow))
-    record = InternalRecord(beat.key(), beat.value(), partition=0, timestamp=beat.timestamp_ms)
-    clusters.source.produce(flow.policy.heartbeats_topic(), [record])
-    while clock() < sent + flow.gate.canary_seconds:
-        if any(is_the_canary(it, beat) for it in tail_of(clusters.target, remote_heartbeats(flow))):
-            return round(clock() - sent, 3)
+    beat = Heartbeat(flow.target.alias, flow.source.alias, clock.now_ms())
+    return arrival(flow, clusters.source, beat, clusters.target, remote_heartbeats(flow), sleep)
+
+
+def arrival(
+    flow: FlowSettings,
+    into: Cluster,
+    beat: Heartbeat,
+    out_of: ClusterReader,
+    topic: str,
+    sleep: Callable[[float], None],
+) -> float | None:
+    """Write a heartbeat, wait for it in a topic, and return the seconds it took; None if it did not appear in time.
+
+    Raises ClusterUnreachable and ClusterRefused.
+    """
+    began = time.monotonic()
+    write(flow, into, beat)
+    while time.monotonic() < began + flow.gate.canary_seconds:
+        if any(parsed_beat(record) == beat for record in tail_of(out_of, topic)):
+            return round(time.monotonic() - began, 3)
         sleep(POLL_SECONDS)
     return None
-
-
-def is_the_canary(record: ReadRecord, beat: Heartbeat) -> bool:
-    """Say whether a record on the target is this very heartbeat."""
-    return parsed_beat(record) == beat

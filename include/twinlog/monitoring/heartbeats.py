@@ -114,10 +114,14 @@ def beat_alone(pair: FlowSettings, now: int | None = None) -> str:
 
 
 def _beat(flow: FlowSettings, target: Cluster, now: int) -> None:
-    ensure_topics(target, heartbeats_topics(flow))  # this flow may have no other step for it
-    pulse = Heartbeat(flow.source.alias, flow.target.alias, now)
-    record = InternalRecord(pulse.key(), pulse.value(), partition=0, timestamp=now)
-    target.produce(flow.policy.heartbeats_topic(), [record])
+    write(flow, target, Heartbeat(flow.source.alias, flow.target.alias, now))
+
+
+def write(flow: FlowSettings, cluster: Cluster, pulse: Heartbeat) -> None:
+    """Write a heartbeat to a cluster.  Raises ClusterUnreachable, ClusterRefused."""
+    ensure_topics(cluster, heartbeats_topics(flow))  # this flow may have no other step for it
+    record = InternalRecord(pulse.key(), pulse.value(), partition=0, timestamp=pulse.timestamp_ms)
+    cluster.produce(flow.policy.heartbeats_topic(), [record])
 
 
 def _beat_on_the_source(flow: FlowSettings, source: Cluster, now: int) -> str:

@@ -7,7 +7,7 @@ machine or another.
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 
 from twinlog import clock
@@ -81,8 +81,11 @@ def run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools =
     and FencedError `relieved` if another process has taken over.
     """
     flow = as_noted(flow, clusters.target)
-    with source_needed(flow, request.mode):
-        _require_ledger(flow, clusters)
+    if_lost = awaited(flow.source.alias, "if it is lost: twinlog failover --mode source-dead", flow=flow.name)
+    with if_lost if request.mode is Mode.PLANNED else nullcontext():
+        if flow.homes is not None and is_idle(read_ledger(flow, clusters.target)):
+            raise brings_nothing_home(flow.name)
+        require_ledger(flow, clusters.target)
         return (_look if request.dry_run else _run)(flow, clusters, request, tools)
 
 
@@ -117,20 +120,6 @@ def _look(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools
         estimate=found.loss.estimate if found.loss is not None else "",
         accept=amounts_of(found.forbidding),
     )
-
-
-def _require_ledger(flow: FlowSettings, clusters: Clusters) -> None:
-    """Raise TerminalError if there is nothing to fail over: `no-ledger`, or `no-failover` of a flow home."""
-    if flow.homes is not None and is_idle(read_ledger(flow, clusters.target)):
-        raise brings_nothing_home(flow.name)
-    require_ledger(flow, clusters.target)
-
-
-def source_needed(flow: FlowSettings, mode: Mode) -> AbstractContextManager[None]:
-    """Name the other mode to a person whose planned failover finds that the source does not answer."""
-    if mode is not Mode.PLANNED:
-        return nullcontext()
-    return awaited(flow.source.alias, "if it is lost: twinlog failover --mode source-dead", flow=flow.name)
 
 
 def _run(flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools) -> FailoverReport:

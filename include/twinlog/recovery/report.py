@@ -113,7 +113,7 @@ def skips(groups: Iterable[PlacedGroup]) -> str:
 
 def become(groups: Iterable[PlacedGroup]) -> str:
     """Say in a clause how many groups skip records, read some again, or go on exactly; "" without groups.  Pure."""
-    of_each = list(_by_group(groups))
+    of_each = list(grouped((group.group, group) for group in groups).values())
     counts = [(_sum(group.skipped for group in of), _sum(it.again for it in of)) for of in of_each]
     still = [of for of, count in zip(of_each, counts, strict=True) if count == (0, 0)]
     exact = sum(all(group.exact for group in of) for of in still)
@@ -128,10 +128,6 @@ def become(groups: Iterable[PlacedGroup]) -> str:
         (known := sum(skipped is None for skipped, _ in counts), f"not known of {known:,} groups"),
     )
     return ", ".join(text for count, text in told if count)
-
-
-def _by_group(groups: Iterable[PlacedGroup]) -> Iterable[list[PlacedGroup]]:
-    return grouped((group.group, group) for group in groups).values()
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -163,12 +163,6 @@ def export_tails(world: World) -> Outcome:
     return learned(outcome, replace(world.found, exported=exported.notes))
 
 
-def look_export(world: World) -> str:
-    """Say how many records would be exported."""
-    found = world.found.apart
-    return f"would export {found.least}{found.only_on_source:,} records" if found is not None else ""
-
-
 def write_tail_files(world: World) -> Outcome:
     """Write files of what the topics hold; a partition that was not exported to its end has none."""
     found, folder = world.found.apart, reports_folder(world.flow, "failback") / world.failover
@@ -224,7 +218,11 @@ EXPORT_TAIL: Step[World] = Step(
     "as many records as were counted",
     "run it again: it goes on behind the last transaction",
     export_tails,
-    look_export,
+    lambda world: (
+        f"would export {world.found.apart.least}{world.found.apart.only_on_source:,} records"
+        if world.found.apart is not None
+        else ""
+    ),
 )
 WRITE_FILES: Step[World] = Step(
     StepName.WRITE_FILES,

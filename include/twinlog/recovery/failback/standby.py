@@ -28,9 +28,11 @@ def keep_known(world: World) -> Iterator[str]:
 
     Yield what could not be done: nobody is kept from going home by that.  Raises FencedError `relieved`.
     """
-    deeds: list[Callable[[], None]] = [lambda: report(world), lambda: _note_groups(world)]
-    if world.flow.homes is not None:
-        deeds.append(lambda: _audit(world))
+    flow, clusters = world.flow, world.clusters
+    still = replace(flow, sync_group_offsets=False)
+    deeds: list[Callable[[], object]] = [lambda: report(world), lambda: checkpoints.run(still, clusters)]
+    if flow.homes is not None:
+        deeds.append(lambda: audit.run(flow, clusters, world.tools.audits()))
     for deed in deeds:
         try:
             deed()
@@ -38,11 +40,3 @@ def keep_known(world: World) -> Iterator[str]:
             if error.code == "relieved":
                 raise
             yield f"{world.flow.target.alias} is less prepared to do without {world.flow.source.alias}: {error.message}"
-
-
-def _note_groups(world: World) -> None:
-    checkpoints.run(replace(world.flow, sync_group_offsets=False), world.clusters)
-
-
-def _audit(world: World) -> None:
-    audit.run(world.flow, world.clusters, world.tools.audits())

@@ -119,12 +119,6 @@ def _watch_seconds(flow: FlowSettings) -> float:
     return max(flow.gate.fence_seconds, 2.5 * flow.heartbeats_interval_seconds)
 
 
-def _look(world: World) -> str:
-    return (
-        world.flow.failover.stop_command or "no command is set (twinlog.failover.stop.command): it would wait"
-    )
-
-
 def _undo(world: World, run: RecoveryRun) -> list[str]:
     """Name the engine that was stopped: a person starts it."""
     stopped = any(it.step == StepName.STOPPED and it.state is StepState.DONE for it in run.journal)
@@ -148,6 +142,8 @@ STOPPED: Step[World] = Step(
     "nothing moves",
     "stop the engine by hand, set the command to `true`, and run it again",
     stop,
-    lambda world: planned(_look(world)),
+    lambda world: planned(
+        world.flow.failover.stop_command or "no command is set (twinlog.failover.stop.command): it would wait"
+    ),
     undo=_undo,
 )

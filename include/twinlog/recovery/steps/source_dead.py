@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog import clock
-from twinlog.cluster.admin.groups import OffsetChange
-from twinlog.cluster.api import Cluster, ClusterReader
+from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, uncovered
 from twinlog.formats.ledger.recovery import StepState
@@ -15,7 +14,6 @@ from twinlog.gate import groups as groups_of
 from twinlog.gate.accepting import command
 from twinlog.gate.ask import see_target
 from twinlog.groups.plan import Decided, changes_of
-from twinlog.kafka_types import TopicPartition
 from twinlog.procedure import Outcome, Step, StepName, done, learned, planned, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
 from twinlog.recovery.steps.loss import loss_of
@@ -73,8 +71,10 @@ def place_from_checkpoints(world: World) -> Outcome:
         )
         return learned(waiting(why), found)
     changes = changes_of(placings)
-    if (refused := commit(target, changes)) is not None:
-        return learned(refused, found)
+    refused = target.alter_offsets(changes).refused if changes else {}
+    for key, error in refused.items():
+        why = f"group {key.group} on {key.topic}-{key.partition}: {error.message}{and_more(len(refused))}"
+        return learned(waiting(f"{why}; run it again"), found)
     groups = {placing.key.group for placing in placings}
     left = sorted({placing.key.group for placing in placings if placing.trouble})
     unplaced = f"; left where they are, as was accepted: {listed(left)}" if left else ""
@@ -99,15 +99,6 @@ def without_place(placings: Sequence[Decided]) -> str:
         return ""
     count = sum(placing.gone for placing in placings)
     return f"; {count:,} have no place: {listed(gone)}, which nothing is copied into any more, is gone"
-
-
-def commit(target: Cluster, changes: Mapping[str, Mapping[TopicPartition, OffsetChange]]) -> Outcome | None:
-    """Commit positions of groups; return the outcome of a step that was refused one, else None."""
-    refused = target.alter_offsets(changes).refused if changes else {}
-    for key, error in refused.items():
-        why = f"{error.message}{and_more(len(refused))}"
-        return waiting(f"group {key.group} on {key.topic}-{key.partition}: {why}; run it again")
-    return None
 
 
 def read_placings(flow: FlowSettings, target: ClusterReader, ledger: Ledger) -> tuple[Decided, ...]:
