@@ -46,8 +46,15 @@ def read_configuration(path: Path) -> Configuration:
 
 def select_flows(configuration: Configuration, names: Sequence[str] | None) -> tuple[FlowSettings, ...]:
     """Return the named flows in the order given, each once, or every enabled flow if none is named."""
+    if not names and not configuration.enabled_flows:
+        raise ConfigError(
+            f"{configuration.path} enables no flow",
+            hint="add a line such as A->B.enabled = true for two of its clusters: "
+            + ", ".join(configuration.clusters),
+            file=str(configuration.path),
+        )
     if not names:
-        return _every_enabled(configuration)
+        return configuration.enabled_flows
     return tuple(_named(configuration, name) for name in dict.fromkeys(map(_tidy, names)))
 
 
@@ -79,17 +86,6 @@ def to_clusters(
 def _tidy(name: str) -> str:
     """Remove the blanks in `A -> B`, which MM2's file allows too."""
     return "->".join(part.strip() for part in name.split("->"))
-
-
-def _every_enabled(configuration: Configuration) -> tuple[FlowSettings, ...]:
-    if configuration.enabled_flows:
-        return configuration.enabled_flows
-    raise ConfigError(
-        f"{configuration.path} enables no flow",
-        hint="add a line such as A->B.enabled = true for two of its clusters: "
-        + ", ".join(configuration.clusters),
-        file=str(configuration.path),
-    )
 
 
 def _named(configuration: Configuration, name: str) -> FlowSettings:

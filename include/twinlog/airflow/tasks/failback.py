@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import Param, get_current_context
 
@@ -27,12 +26,6 @@ from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
 from twinlog.errors import ExitCode
 from twinlog.jsonable import Json
-from twinlog.recovery.ways_home import reverse_of, way_home
-
-if TYPE_CHECKING:
-    from twinlog.cluster.api import Clusters
-    from twinlog.config.flow.settings import Configuration, FlowSettings
-    from twinlog.recovery.report import FailbackReport
 
 log = logging.getLogger(__name__)
 
@@ -60,22 +53,25 @@ def preview(flow_name: str) -> Json:
 
     Raises UsageError for a form that contradicts itself, and what `failback.run` and `home.run` refuse.
     """
-    from twinlog.recovery.failback.home import last_turned_back
+    from twinlog.recovery.failback import failback, home
+    from twinlog.recovery.procedure import Tail
+    from twinlog.recovery.steps.world import LOOKING, Request
     from twinlog.state.ledger import read_ledger, require_ledger
 
     context = get_current_context()
     params = context["params"]
     homeward = goes_home(params)
+    asked = Request("", tail=Tail(params["tail"]) if params["tail"] else None, dry_run=True)
     configuration, flow = configured(flow_name)
     with opened(flow) as clusters:
         require_ledger(flow, clusters.target)
         ledger = read_ledger(flow, clusters.target)
         refuse_beside(context, ledger)
-        turned_back = last_turned_back(ledger)
+        turned_back = home.last_turned_back(ledger)
         found = (
-            _look_home(configuration, flow, clusters, params["tail"])
+            home.go(configuration, flow, clusters, asked, LOOKING)
             if homeward
-            else _saved(configuration, flow, clusters, by="", dry_run=True)
+            else failback.save(configuration, flow, clusters, asked, log_step)
         )
     context["ti"].xcom_push(NOTE_KEY, note(replace(found, dry_run=params["dry_run"])))
     whole = "`twinlog failback --save --dry-run`"
@@ -91,42 +87,13 @@ def preview(flow_name: str) -> Json:
     return told
 
 
-def _saved(
-    configuration: Configuration, flow: FlowSettings, clusters: Clusters, *, by: str, dry_run: bool
-) -> FailbackReport:
-    from twinlog.gate.evidence import Seal
-    from twinlog.recovery.failback import failback
-    from twinlog.recovery.one_sided.read import opened_logs
-    from twinlog.recovery.steps.world import LOOKING, Request
-
-    seal = Seal.of(configuration, None if dry_run else flow)
-    tools, reverse = replace(LOOKING, seal=seal, told=log_step), reverse_of(configuration, flow)
-    with opened_logs(flow) as read:
-        return failback.run(flow, clusters, Request(by, dry_run=dry_run), tools, read, reverse)
-
-
-def _look_home(
-    configuration: Configuration, flow: FlowSettings, clusters: Clusters, tail: Any
-) -> FailbackReport:
-    from twinlog.cluster.api import open_clusters
-    from twinlog.recovery.failback import home
-    from twinlog.recovery.one_sided.read import opened_logs
-    from twinlog.recovery.procedure import Tail
-    from twinlog.recovery.reverse import Way
-    from twinlog.recovery.steps.world import LOOKING, Request
-
-    back = way_home(configuration, flow)
-    request = Request("", tail=Tail(tail) if tail else None, dry_run=True)
-    with open_clusters(back) as reversed_ones, opened_logs(flow) as read:
-        return home.run(Way(flow, clusters), Way(back, reversed_ones), request, LOOKING, read)
-
-
 def save(flow_name: str) -> Json:
     """Save what the source alone has; skipped if the way home does it.
 
     Run again, it goes on: no record is exported twice.  Raises the error that the report amounts to, after it is kept.
     """
-    from twinlog.recovery.failback.failback import approver_of
+    from twinlog.recovery.failback import failback
+    from twinlog.recovery.steps.world import Request
 
     context = get_current_context()
     if goes_home(context["params"]):
@@ -134,8 +101,8 @@ def save(flow_name: str) -> Json:
     approver(context["ti"].xcom_pull(task_ids="approve"))  # after a no it is skipped
     configuration, flow = configured(flow_name)
     with opened(flow) as clusters:
-        by = approver_of(flow, clusters.target, driver_of(context["dag_run"]))
-        found = _saved(configuration, flow, clusters, by=by, dry_run=False)
+        by = failback.approver_of(flow, clusters.target, driver_of(context["dag_run"]))
+        found = failback.save(configuration, flow, clusters, Request(by), log_step)
     told = shortened(found.document, WHOLE)
     failure = not_saved(found.told)
     if failure is not None:

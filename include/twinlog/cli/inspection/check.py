@@ -170,7 +170,11 @@ def check_flow(flow: FlowSettings, others: SecondNames, *, trial: bool = False) 
                 notes += (f"{pair.target.alias} gets no heartbeats of {pair.name}: {error}",)
                 warn(f"{flow.name}: {notes[-1]}")
     findings = judge(wanted, rights)
-    silent = _registries(flow)
+    silent: tuple[str, ...] = ()
+    if flow.metadata.schemas.copied:
+        from twinlog.schemas import sync
+
+        silent = sync.why_not_usable(flow)
     for note in silent:
         warn(f"{flow.name}: {note}")
     return FlowCheck(
@@ -198,15 +202,6 @@ def _state_writers(flow: FlowSettings, clusters: Clusters) -> Iterator[str]:
                 f"{listed(who)} may write to the flow's state on {flow.target.alias}, which is worth much of what"
                 " twinlog may do there (docs/security.md)"
             )
-
-
-def _registries(flow: FlowSettings) -> tuple[str, ...]:
-    """Ask both schema registries what a sync asks first; return why one cannot be used."""
-    if not flow.metadata.schemas.copied:
-        return ()
-    from twinlog.schemas import sync
-
-    return sync.why_not_usable(flow)
 
 
 def find_names(flow: FlowSettings, clusters: Clusters) -> tuple[Names, tuple[str, ...]]:

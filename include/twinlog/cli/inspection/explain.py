@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,14 +23,16 @@ def explain_file(config: Path, flow: list[str] | None, named: frozenset[str] | N
     Topics are those `named`, else all that the source shows.  The files, variables and connections that a value names
     need not be on this machine: such a value is listed as unresolved, and nothing is judged by it.
     """
-    from twinlog.config.explain import explain as explained
+    from twinlog.config.explain import explain
     from twinlog.config.flow.load import resolve
 
     resolution = resolve(config, elsewhere=True)
     _refuse_unknown_checks(resolution)
-    explanation = explained(resolution, flow or (), sorted(named or ()))
+    explanation = explain(resolution, flow or (), sorted(named or ()))
     if named is None:
-        explanation = with_live_topics(explanation, resolution.configuration.flows)
+        flows = resolution.configuration.flows
+        live = tuple(_with_live_topics(explained, flows[explained.flow]) for explained in explanation.flows)
+        explanation = replace(explanation, flows=live)
     show(explanation, grids_of(explanation))
     return ExitCode.DONE
 
@@ -50,14 +52,8 @@ def _refuse_unknown_checks(resolution: Resolution) -> None:
             refuse_unknown(flow.settings.gate.blocking, f"{origin.place}: {origin.key}")
 
 
-def with_live_topics(explanation: Explanation, flows: Mapping[str, FlowSettings]) -> Explanation:
-    """Add the topics that each flow's source shows now."""
-    return replace(
-        explanation, flows=tuple(_with_live_topics(flow, flows[flow.flow]) for flow in explanation.flows)
-    )
-
-
 def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> ExplainedFlow:
+    """Add the topics that the flow's source shows now."""
     if not explained.enabled:
         return explained
     if not explained.judged:

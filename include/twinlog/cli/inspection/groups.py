@@ -13,7 +13,6 @@ from twinlog.jsonable import to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
-    from twinlog.groups.report import CheckpointsResult
 
 
 def groups(
@@ -27,12 +26,15 @@ def groups(
 
     Example: `twinlog groups --flow 'A->B'`. Next: `twinlog translate`.
     """
+    from twinlog.groups import checkpoints
     from twinlog.policy.selection import NameFilter
+    from twinlog.state.own_clusters import open_own_clusters
 
     wanted, named = NameFilter((pattern,)) if pattern else None, options.parse_topics(topics)
 
     def shown(one: FlowSettings) -> dict[str, Any]:
-        document: dict[str, Any] = to_json(_report(one))
+        with open_own_clusters(one) as clusters:
+            document: dict[str, Any] = to_json(checkpoints.run(one, clusters, dry_run=True))
         if wanted is not None:
             for part in ("rows", "uncovered", "ages"):
                 document[part] = [it for it in document[part] if wanted.accepts(it["group"])]
@@ -53,15 +55,6 @@ def groups(
     show({"flows": list(done.results)}, (grid for report in reports for grid in _grids(report, nothing)))
     wrongly = any(row["state"] == "wrongly-not" for report in reports for row in report["rows"])
     return max(done.exit_code, ExitCode.SAYS_NO if wrongly else 0)
-
-
-def _report(flow: FlowSettings) -> CheckpointsResult:
-    """Read the groups, and change nothing."""
-    from twinlog.groups import checkpoints
-    from twinlog.state.own_clusters import open_own_clusters
-
-    with open_own_clusters(flow) as clusters:
-        return checkpoints.run(flow, clusters, dry_run=True)
 
 
 def _grids(report: dict[str, Any], nothing: str) -> Iterator[Grid]:

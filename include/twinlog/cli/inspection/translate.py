@@ -197,31 +197,19 @@ def _show(found: Translated) -> None:
         if as_of is not None:
             document["as_of"] = clock.iso(as_of, "milliseconds")
         rows.append(document)
-    show(rows, [_grid(found.flow, rows)])
-
-
-def _grid(flow: str, rows: Sequence[dict[str, Any]]) -> Grid:
-    dated = any("as_of" in row for row in rows)
-    columns = ("group", "topic", "partition", "upstream", "downstream", "exact", "again at most", "remark")
-    return Grid(
-        f"{flow}: next offsets to read",
-        (*columns, "as of") if dated else columns,
-        [
-            (
-                row["group"] or "-",
-                row["topic"],
-                str(row["partition"]),
-                row["upstream_offset"],
-                row["downstream_offset"],
-                row["exact"],
-                row["again"],
-                row["message"],
-                *((row.get("as_of", ""),) if dated else ()),
-            )
-            for row in rows
-        ],
-        empty="none",
+    columns = (
+        "group | topic | partition | upstream: upstream_offset | downstream: downstream_offset | exact"
+        " | again at most: again | remark: message | as_of"
     )
+    grid = Grid.of(
+        f"{found.flow}: next offsets to read",
+        columns,
+        rows,
+        "none",
+        group=lambda it: it["group"] or "-",
+        as_of=lambda it: it.get("as_of"),
+    )
+    show(rows, [grid])
 
 
 def _write(

@@ -44,7 +44,12 @@ def demo(
         say("stopped" if stop_kept() else "no demo was kept")
         return ExitCode.DONE
     signal.signal(signal.SIGTERM, _end)
-    tell = Teller()
+    started = time.monotonic()
+
+    def tell(line: str) -> None:
+        """Print a line with the seconds since the beginning in front."""
+        say(f"{time.monotonic() - started:5.0f} s  {line}")
+
     if without_airflow:
         tell("starting two Kafka clusters and a warm Spark (the first time, Kafka's jars are fetched)")
         with open_machinery() as made:
@@ -62,17 +67,6 @@ def demo(
 
 def _end(_signal: int, _frame: object) -> NoReturn:
     sys.exit(128 + signal.SIGTERM)
-
-
-class Teller:
-    """Prints lines with the seconds since the beginning in front."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-
-    def __call__(self, line: str) -> None:
-        """Print one line."""
-        say(f"{time.monotonic() - self._started:5.0f} s  {line}")
 
 
 def _grids(report: DemoReport) -> list[Grid | Lines]:

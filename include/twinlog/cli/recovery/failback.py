@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,76 +53,41 @@ def failback(
 
     Example: `twinlog failback --dry-run --flow 'A->B'`. Next: `twinlog recovery status`.
     """
+    from twinlog.gate.evidence import Seal
+    from twinlog.recovery.failback import failback as saving
+    from twinlog.recovery.failback import home as going
+    from twinlog.recovery.reverse import opened_reverse
+    from twinlog.recovery.steps.world import Request
+    from twinlog.recovery.ways_home import way_home
+
     if save:
         if tail is not None:
             raise UsageError("--tail is about the way home", hint="leave out --save")
-        return _save(config, flow, sign_with, dry_run=dry_run)
-    if not (home or dry_run or yes or sys.stdin.isatty()):
+    elif not (home or dry_run or yes or sys.stdin.isatty()):
         raise TerminalError(
             "failback brings clients home, and without a terminal nobody can approve that: nothing was begun",
             hint="--yes approves it beforehand; --save only counts what is on one side alone, and exports it",
             code="not-approved",
         )
-    return _home(config, flow, tail, master, sign_with, dry_run=dry_run, yes=yes)
-
-
-def _save(config: Path, flow: list[str] | None, sign_with: Path | None, *, dry_run: bool) -> int:
-    from twinlog.gate.evidence import Seal
-    from twinlog.recovery.failback import failback as recovery
-    from twinlog.recovery.one_sided.read import opened_logs
-    from twinlog.recovery.steps.world import LOOKING, Request
-    from twinlog.recovery.ways_home import reverse_of
-
-    configuration, chosen = load_flow_or_way_home(config, flow)
-    seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
-    with clusters_with_ledger(chosen) as clusters, opened_logs(chosen) as read:
-        tools, reverse = replace(LOOKING, seal=seal, told=say_step), reverse_of(configuration, chosen)
-        report = recovery.run(chosen, clusters, Request(login(), dry_run=dry_run), tools, read, reverse)
+    configuration, chosen = (load_flow_or_way_home if save else load_one_flow)(config, flow)
+    asked = Request(login(), tail=tail, dry_run=dry_run)
+    if save:
+        with clusters_with_ledger(chosen) as clusters:
+            report = saving.save(configuration, chosen, clusters, asked, say_step, sign_with)
+    else:
+        back = way_home(configuration, chosen)
+        seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
+        with (
+            going.target_awaited(chosen, back),
+            clusters_with_ledger(chosen) as clusters,
+            opened_reverse(configuration, chosen) as usual,
+            WarmSpark() as spark,
+        ):
+            tools = tools_of(seal, spark, master or chosen.copy.spark_master, usual, yes=yes)
+            report = going.go(configuration, chosen, clusters, asked, tools)
     show(report.document, _grids(report))
     say(f"{report.flow}: {report.next}")
-    return int(report.exit_code)
-
-
-def _home(
-    config: Path,
-    flow: list[str] | None,
-    tail: Tail | None,
-    master: str | None,
-    sign_with: Path | None,
-    *,
-    dry_run: bool,
-    yes: bool,
-) -> int:
-    from twinlog.cluster.api import open_clusters
-    from twinlog.gate.evidence import Seal
-    from twinlog.recovery.failback import home
-    from twinlog.recovery.one_sided.read import opened_logs
-    from twinlog.recovery.reverse import Way, opened_reverse
-    from twinlog.recovery.steps.world import Request
-    from twinlog.recovery.ways_home import way_home
-
-    configuration, chosen = load_one_flow(config, flow)
-    seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
-    back = way_home(configuration, chosen)
-    with (
-        home.target_awaited(chosen, back),
-        clusters_with_ledger(chosen) as clusters,
-        open_clusters(back) as reversed_ones,
-        opened_reverse(configuration, chosen) as usual,
-        opened_logs(chosen) as read,
-        WarmSpark() as spark,
-    ):
-        tools = tools_of(seal, spark, master or chosen.copy.spark_master, yes=yes)
-        report = home.run(
-            Way(chosen, clusters),
-            Way(back, reversed_ones),
-            Request(login(), tail=tail, dry_run=dry_run),
-            replace(tools, reverse=usual),
-            read,
-        )
-    show(report.document, _grids(report))
-    say(f"{report.flow}: {report.next}")
-    return int(report.exit_code)
+    return report.exit_code
 
 
 def _grids(report: FailbackReport) -> Iterator[Grid]:

@@ -6,7 +6,6 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +23,7 @@ from twinlog.visible import visible
 if TYPE_CHECKING:
     from twinlog.gate.evidence import Seal
     from twinlog.recovery.report import FailoverReport, PlacedGroup
+    from twinlog.recovery.reverse import Way
     from twinlog.recovery.steps.world import Answer, Tools
 
 ModeOption = Annotated[
@@ -83,8 +83,7 @@ def failover(
         opened_reverse(configuration, chosen) as reverse,
         WarmSpark() as spark,
     ):
-        tools = tools_of(seal, spark, master or chosen.copy.spark_master, yes=yes)
-        tools = replace(tools, reverse=reverse)
+        tools = tools_of(seal, spark, master or chosen.copy.spark_master, reverse, yes=yes)
         if accept:
             approval = approved.accepting(chosen, clusters.target, mode, seen, person(), accept.strip())
             report = approved.run(chosen, clusters, mode, approval, tools)
@@ -101,10 +100,10 @@ def failover(
         )
     if report.next:
         say(f"{report.flow}: {report.next}")
-    return int(report.exit_code)
+    return report.exit_code
 
 
-def tools_of(seal: Seal, spark: WarmSpark, master: str, *, yes: bool) -> Tools:
+def tools_of(seal: Seal, spark: WarmSpark, master: str, reverse: Way | None, *, yes: bool) -> Tools:
     """Return what a failover or a way home needs of a terminal: it asks a person there, and tells each step."""
     from twinlog.recovery.steps.world import Tools
 
@@ -114,6 +113,7 @@ def tools_of(seal: Seal, spark: WarmSpark, master: str, *, yes: bool) -> Tools:
         sleep=time.sleep,
         seal=seal,
         told=say_step,
+        reverse=reverse,
     )
 
 

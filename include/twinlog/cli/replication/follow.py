@@ -127,7 +127,9 @@ def follow_flows(
             hint="choose one with --master, or flows with --flow",
         )
     looks = spark.looks(master) if len(copying) < len(flows) else None
-    runner = spark.runner(masters[0], warmed=True, wanted=slots_wanted(copying)) if copying else None
+    most = [flow.copy.lanes for flow in copying]
+    wanted = None if None in most else sum(filter(None, most))  # as many as there are slots
+    runner = spark.runner(masters[0], warmed=True, wanted=wanted) if copying else None
     if runner is not None and (slots := runner.slots) < len(copying):
         more = (
             f"use --master 'local[{2 * len(copying)}]'"
@@ -140,10 +142,12 @@ def follow_flows(
         )
     from twinlog.follow.leading import Leadership
     from twinlog.monitoring.exporter import Board, Endpoints
+    from twinlog.state.seats import Member
 
     boards = {flow.name: Board(flow) for flow in flows}
     leaving = threading.Event()
-    parts = {flow.name: Leadership(flow, member_of(asked), say, leaving) for flow in copying}
+    this = Member(asked.run_id, socket.gethostname(), os.getpid(), __version__, asked.config)
+    parts = {flow.name: Leadership(flow, this, say, leaving) for flow in copying}
 
     def work(flow: FlowSettings) -> FlowRun:
         board = boards[flow.name]
@@ -199,19 +203,6 @@ def _looked(
                     raise
                 warn(f"{flow.name}: {error}")
             leaving.wait(min(flow.copy.follow_seconds, max(0.0, until - time.monotonic())))
-
-
-def slots_wanted(flows: Sequence[FlowSettings]) -> int | None:
-    """Return how many lanes `flows` have at most, None if one of them has as many as there are slots."""
-    lanes = [flow.copy.lanes for flow in flows]
-    return None if None in lanes else sum(filter(None, lanes))
-
-
-def member_of(asked: Request) -> Member:
-    """Describe this process to the others that follow the same flow."""
-    from twinlog.state.seats import Member
-
-    return Member(asked.run_id, socket.gethostname(), os.getpid(), __version__, asked.config)
 
 
 def _followed(

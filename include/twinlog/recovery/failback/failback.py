@@ -8,27 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 
 from twinlog import clock
 from twinlog.cluster.api import Cluster, Clusters, awaited
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.accepted import SHOWN_FOR_MS, Accepted, counting
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.ledger.recovery import FAILBACK, StepState, TailExported
+from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
 from twinlog.judge.data_docs import reports_folder
-from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, skipped, walk
+from twinlog.procedure import Outcome, Step, StepName, Told, done, failed, learned, skipped, walk
 from twinlog.recovery import transitions, walking
 from twinlog.recovery.failback import export, homes, rights
 from twinlog.recovery.one_sided import files
 from twinlog.recovery.one_sided.divergence import compare
-from twinlog.recovery.one_sided.read import Read
+from twinlog.recovery.one_sided.read import Read, opened_logs
 from twinlog.recovery.procedure import Actor
 from twinlog.recovery.report import FailbackReport, State
 from twinlog.recovery.reverse import Way, as_noted, require_clients_there
 from twinlog.recovery.steps import ending
-from twinlog.recovery.steps.world import Request, Tools, World
+from twinlog.recovery.steps.world import LOOKING, Request, Tools, World
+from twinlog.recovery.ways_home import reverse_of
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more
@@ -79,6 +82,21 @@ def run(
         exit_code=max((outcome.exit_code for outcome in stopped), default=ExitCode.DONE),
         transient=bool(stopped) and all(outcome.transient for outcome in stopped),
     )
+
+
+def save(
+    configuration: Configuration,
+    flow: FlowSettings,
+    clusters: Clusters,
+    request: Request,
+    told: Told,
+    sign_with: Path | None = None,
+) -> FailbackReport:
+    """Save by the logs of both clusters, as `run` does; `sign_with` as for `Seal.of`, and a dry run has no key."""
+    seal = Seal.of(configuration, None if request.dry_run else flow, sign_with)
+    tools = replace(LOOKING, seal=seal, told=told)
+    with opened_logs(flow) as read:
+        return run(flow, clusters, request, tools, read, reverse_of(configuration, flow))
 
 
 def _goes_on(world: World, _outcome: Outcome) -> bool:

@@ -16,20 +16,20 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from twinlog import clock
-from twinlog.cluster.api import awaited
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.cluster.api import Clusters, awaited, open_clusters
+from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.errors import ExitCode, TerminalError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState
 from twinlog.gate.accepting import require_approver
 from twinlog.jsonable import Json
 from twinlog.procedure import StepName
-from twinlog.recovery import homeward, transitions, walking
+from twinlog.recovery import homeward, transitions, walking, ways_home
 from twinlog.recovery.approved import Approval, relieved_for_good
 from twinlog.recovery.failback import failback, home_steps, homes, rights
 from twinlog.recovery.failback.home_steps import HOME
 from twinlog.recovery.journal import acting
 from twinlog.recovery.one_sided.divergence import brings_home
-from twinlog.recovery.one_sided.read import Read
+from twinlog.recovery.one_sided.read import Read, opened_logs
 from twinlog.recovery.procedure import Actor, Tail, says_yes
 from twinlog.recovery.report import FailbackReport, State
 from twinlog.recovery.reverse import Way
@@ -52,6 +52,15 @@ def run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> Fa
     there.flow.require_copied("a way home")
     with target_awaited(there.flow, back.flow):
         return _run(there, back, request, tools, read)
+
+
+def go(
+    configuration: Configuration, flow: FlowSettings, clusters: Clusters, request: Request, tools: Tools
+) -> FailbackReport:
+    """Bring the flow home as `run` does, by its way home and the logs of both clusters."""
+    back = ways_home.way_home(configuration, flow)
+    with open_clusters(back) as reversed_ones, opened_logs(flow) as read:
+        return run(Way(flow, clusters), Way(back, reversed_ones), request, tools, read)
 
 
 def target_awaited(flow: FlowSettings, back: FlowSettings) -> AbstractContextManager[None]:
