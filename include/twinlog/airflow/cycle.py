@@ -170,19 +170,14 @@ def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
         )
     }
     failed = [it["name"] for it in (checks or {}).get("checks", []) if not it["passed"]]
-    topics = changed_topics(report)
+    topics = [  # by the last try of its copy
+        topic["remote_topic"]
+        for topic in report["topics"]
+        if any(partition["copied_records"] for partition in topic["partitions"])
+    ]
     return {
         **extra,
         "topics": topics[:TOPICS_TOLD],
         "topics_not_shown": max(0, len(topics) - TOPICS_TOLD),
         "failed_checks": failed,
     }
-
-
-def changed_topics(report: Json) -> list[str]:
-    """Return the remote topics that received records in this cycle, by the last try of its copy."""
-    return [
-        topic["remote_topic"]
-        for topic in report["topics"]
-        if any(partition["copied_records"] for partition in topic["partitions"])
-    ]

@@ -10,7 +10,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.recovery import DrillRun, DrillState
 from twinlog.policy.selection import is_drilled
-from twinlog.state.ledger import Ledger, read_ledger, write_ledger
+from twinlog.state.ledger import read_ledger, write_ledger
 
 MOST_RUNS = 50
 """Drills that a ledger keeps, the newest, and those whose clones are not deleted."""
@@ -31,11 +31,6 @@ class Tidied:
 def clone_of(run: str, group: str) -> str:
     """Name the clone of a group; `is_drilled` knows it by the name of its run."""
     return f"{run}-{group}"
-
-
-def note(flow: FlowSettings, target: Cluster, run: DrillRun) -> None:
-    """Write a drill into the ledger, in place of what was there of it."""
-    write_ledger(flow, target, [run])
 
 
 def delete(target: Cluster, run: DrillRun) -> Mapping[str, TwinlogError]:
@@ -63,12 +58,8 @@ def tidy(flow: FlowSettings, target: Cluster, now_ms: int, driver: str = "") -> 
             deleted += len(run.clones) - len(refused)
             kept = tuple(clone for clone in run.clones if clone in refused)
             state = DrillState.KILLED if opened else run.state
-            note(flow, target, replace(run, clones=kept, state=state))
-    write_ledger(flow, target, (), _too_old(read_ledger(flow, target)))
+            write_ledger(flow, target, [replace(run, clones=kept, state=state)])
+    drills = read_ledger(flow, target).drills
+    over = max(0, len(drills) - MOST_RUNS + 1)  # they make room for one more; one with clones stays
+    write_ledger(flow, target, (), [drill for drill in drills[:over] if not drill.clones])
     return Tidied(deleted, left, tuple(running))
-
-
-def _too_old(ledger: Ledger) -> tuple[DrillRun, ...]:
-    """Return the drills that make room for one more; one with clones stays."""
-    over = len(ledger.drills) - MOST_RUNS + 1
-    return tuple(drill for drill in ledger.drills[: max(0, over)] if not drill.clones)

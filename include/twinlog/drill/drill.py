@@ -51,7 +51,7 @@ from twinlog.procedure import (
 from twinlog.recovery.report import TopicAtRisk, at_risk, partitions_at_risk
 from twinlog.recovery.steps import canary, ending
 from twinlog.recovery.steps.loss import loss_of
-from twinlog.state.ledger import Ledger, read_ledger
+from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import and_more, listed, singular
 
@@ -127,7 +127,7 @@ class Work:
     def noting(self, **changes: Any) -> Work:
         """Keep in the ledger that the drill lives, and what has changed of it."""
         run = replace(self.run, at_ms=clock.now_ms(), **changes)
-        clones.note(self.flow, self.clusters.target, run)
+        write_ledger(self.flow, self.clusters.target, [run])
         return replace(self, run=run)
 
 

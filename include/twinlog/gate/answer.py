@@ -67,6 +67,11 @@ class GateCheck:
         """Say whether this check keeps the gate from being ready."""
         return self.severity is Severity.CRITICAL and not self.passed and not self.waived
 
+    @property
+    def warns(self) -> bool:
+        """Say whether it failed, and only asks for a look."""
+        return not self.passed and not self.waived and not self.blocks
+
 
 @dataclass(frozen=True, slots=True)
 class GroupAtRisk:

@@ -27,7 +27,7 @@ from twinlog.gate.groups import GroupFacts, read_both, read_target, recalled
 from twinlog.groups.plan import Decided
 from twinlog.groups.view import GroupPositions, GroupView, look, read_positions
 from twinlog.judge.at_risk import topics_at_risk
-from twinlog.judge.check import CheckResult, Judged, Mode, Seen, Suite, Use, Validator, judge
+from twinlog.judge.check import CheckResult, Judged, Mode, Seen, Use, Validator, judge
 from twinlog.judge.rows import Asked, found_in, named, rows_of
 from twinlog.judge.table import asked, refuse_unknown
 from twinlog.metadata.read import Sides, read_sides
@@ -173,7 +173,18 @@ def _answer(
     facts, report = found.facts, found.facts.ledger.last_report
     covered, suites = coverage_of(facts), asked(request.use, flow.gate.blocking, observed=flow.observed)
     if found.gone:
-        judged = tuple(_not_checked(suite, found.gone) for suite in suites)
+        message = f"not checked: {found.gone}"
+        judged = tuple(
+            Judged(
+                suite,
+                0,
+                tuple(
+                    CheckResult(check.name, check.severity, False, "not checked", check.expected, message)
+                    for check in suite.checks
+                ),
+            )
+            for suite in suites
+        )
     else:
         rows = rows_of(flow, facts, request.use, covered, beside=found.beside, groups=found.groups.rows)
         judged = tuple(by(suite, rows[suite.name]) for suite in suites)
@@ -216,18 +227,6 @@ def _answer(
         ),
     )
     return GateAnswer(result, facts, tuple(it for it in judged if it.outcome is not None))
-
-
-def _not_checked(suite: Suite, why: str) -> Judged:
-    message = f"not checked: {why}"
-    return Judged(
-        suite,
-        0,
-        tuple(
-            CheckResult(check.name, check.severity, False, "not checked", check.expected, message)
-            for check in suite.checks
-        ),
-    )
 
 
 @dataclass(frozen=True)

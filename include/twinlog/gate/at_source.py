@@ -99,7 +99,7 @@ def moving_topics(
     unseen = {topic: error.message for topic, error in {**leaderless, **hidden}.items()}
     moving = moved(partitions, before, after)
     writing = {at for at in moving if at not in before.refused and at not in after.refused}
-    written = {**dict.fromkeys(_topics(writing), ""), **_writers(source, writing)}
+    written = {**{at.topic: "" for at in sorted(writing)}, **_writers(source, writing)}
     return Moving(written, unseen, ids, after, time.monotonic())
 
 
@@ -123,24 +123,14 @@ def produced_topics(
     return tuple(name for name in names if name not in heartbeat_topics)
 
 
-def _topics(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
-    return tuple(sorted({partition.topic for partition in partitions}))
-
-
 def moved(partitions: Iterable[TopicPartition], before: Ends, after: Ends) -> frozenset[TopicPartition]:
     """Return the partitions whose ends differ or are unknown, or that have open transactions.  Pure."""
-    return frozenset(
-        partition for partition in partitions if not _stood_still(before.found, after.found, partition)
-    )
 
+    def stood_still(at: TopicPartition) -> bool:
+        first, second = before.found.get(at), after.found.get(at)
+        return first is not None and second is not None and first.end == second.end == second.stable_end
 
-def _stood_still(
-    before: Mapping[TopicPartition, PartitionOffsets],
-    after: Mapping[TopicPartition, PartitionOffsets],
-    partition: TopicPartition,
-) -> bool:
-    first, second = before.get(partition), after.get(partition)
-    return first is not None and second is not None and first.end == second.end == second.stable_end
+    return frozenset(partition for partition in partitions if not stood_still(partition))
 
 
 POLL_SECONDS = 0.2

@@ -16,10 +16,10 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -147,17 +147,15 @@ def document_of(payload: Json, key: Ed25519PrivateKey | None) -> str:
         "format": FORMAT,
         "version": VERSION,
         "payload": payload,
-        "signature": None if key is None else _signature(payload, key),
+        "signature": {
+            "algorithm": ALGORITHM,
+            "key_sha256": key_digest(key.public_key()),
+            "value": base64.b64encode(key.sign(canonical(payload))).decode(),
+        }
+        if key is not None
+        else None,
     }
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
-
-
-def _signature(payload: Json, key: Ed25519PrivateKey) -> Json:
-    return {
-        "algorithm": ALGORITHM,
-        "key_sha256": key_digest(key.public_key()),
-        "value": base64.b64encode(key.sign(canonical(payload))).decode(),
-    }
 
 
 def key_digest(key: Ed25519PublicKey) -> str:
@@ -239,12 +237,7 @@ def _without_twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:
     """Read the private key that signs.  Raises ConfigError if the file does not hold one."""
-    try:
-        key = load_pem_private_key(_bytes(path), password=None)
-    except TypeError:
-        raise ConfigError(f"{path}: the key is encrypted", hint="give one without a passphrase") from None
-    except (ValueError, UnsupportedAlgorithm):
-        raise _no_key(path, "private", "openssl genpkey -algorithm ed25519 -out key.pem") from None
+    key = _loaded(path, partial(load_pem_private_key, password=None))
     if not isinstance(key, Ed25519PrivateKey):
         raise _no_key(path, "private", "openssl genpkey -algorithm ed25519 -out key.pem")
     return key
@@ -252,13 +245,27 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
 
 def read_public_key(path: Path) -> Ed25519PublicKey:
     """Read the public key that verifies.  Raises ConfigError if the file does not hold one."""
-    try:
-        key = load_pem_public_key(_bytes(path))
-    except (ValueError, UnsupportedAlgorithm):
-        raise _no_key(path, "public", "openssl pkey -in key.pem -pubout -out pub.pem") from None
+    key = _loaded(path, load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
         raise _no_key(path, "public", "openssl pkey -in key.pem -pubout -out pub.pem")
     return key
+
+
+def _loaded(path: Path, load: Callable[[bytes], object]) -> object:
+    try:
+        return load(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from None
+    except TypeError:
+        raise ConfigError(f"{path}: the key is encrypted", hint="give one without a passphrase") from None
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+
+
+def _no_key(path: Path, which: str, command: str) -> ConfigError:
+    return ConfigError(
+        f"{path} is no {which} Ed25519 key in PEM", hint=f"make one: {command}", file=str(path)
+    )
 
 
 def own_key(folder: Path) -> Ed25519PrivateKey | None:
@@ -283,16 +290,3 @@ def own_key(folder: Path) -> Ed25519PrivateKey | None:
     except OSError:
         return None
     return key
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from None
-
-
-def _no_key(path: Path, which: str, command: str) -> ConfigError:
-    return ConfigError(
-        f"{path} is no {which} Ed25519 key in PEM", hint=f"make one: {command}", file=str(path)
-    )

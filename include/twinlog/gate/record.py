@@ -28,7 +28,6 @@ from twinlog.gate.ask import GateAnswer
 from twinlog.gate.evidence import Seal
 from twinlog.grouped import grouped
 from twinlog.jsonable import to_json
-from twinlog.judge.check import Severity
 from twinlog.judge.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.judge.observed import WHAT_TO_DO
 from twinlog.state.ledger import write_ledger
@@ -51,7 +50,7 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
             for title, tone, checks in (
                 ("Forbids a failover", "bad", [check for check in result.checks if check.blocks]),
                 ("Accepted", "bad", [check for check in result.checks if check.waived]),
-                ("Only warns", "warn", list(_warnings(result.checks))),
+                ("Only warns", "warn", [check for check in result.checks if check.warns]),
                 ("Holds", "good", [check for check in result.checks if check.passed and check.applies]),
                 ("Does not apply", "soft", [check for check in result.checks if not check.applies]),
             )
@@ -67,14 +66,6 @@ def _alike(checks: Iterable[GateCheck]) -> list[GateCheck]:
     """Put checks that say the same together: a source that is away keeps sixty of them from being asked."""
     by_message = grouped((check.message, check) for check in checks)
     return [replace(of[0], name=listed([check.name for check in of])) for of in by_message.values()]
-
-
-def _warnings(checks: Iterable[GateCheck]) -> Iterable[GateCheck]:
-    return (
-        check
-        for check in checks
-        if not check.passed and not check.waived and check.severity is Severity.WARNING
-    )
 
 
 def moment(milliseconds: int | None) -> str:

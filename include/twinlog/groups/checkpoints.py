@@ -105,16 +105,15 @@ def _commit(target: Cluster, decided: Iterable[Decided]) -> Mapping[GroupPartiti
         if changes := changes_of(its):
             alter = target.alter_share_starts if shared else target.alter_offsets
             refused |= alter(changes).refused
-    return {key: _why_refused(error) for key, error in refused.items()}
+    return {
+        key: leave(SyncReason.ACTIVE_THERE, str(error))
+        if error.code == GROUP_ACTIVE
+        else wrong(_REFUSED.get(error.code, SyncReason.REFUSED), str(error))
+        for key, error in refused.items()
+    }
 
 
 _REFUSED = {OFFSET_MOVED: SyncReason.MOVED_THERE, "metadata-too-large": SyncReason.METADATA_TOO_LONG}
-
-
-def _why_refused(error: TwinlogError) -> PositionVerdict:
-    if error.code == GROUP_ACTIVE:
-        return leave(SyncReason.ACTIVE_THERE, str(error))
-    return wrong(_REFUSED.get(error.code, SyncReason.REFUSED), str(error))
 
 
 def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan) -> int:

@@ -18,7 +18,6 @@ from twinlog.groups.maps import NO_MAPS, NOTHING, PartitionMaps, begun_empty, ne
 from twinlog.groups.report import UncoveredGroup
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle.reader_positions import owed
-from twinlog.policy.replication import ReplicationPolicy
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
 from twinlog.state.progress import Maps, reported_progress
@@ -351,11 +350,6 @@ def _reverse_maps(
     return maps, reported_progress(way.ledger) if left else {}
 
 
-def original_on_target(policy: ReplicationPolicy, target_alias: str, topic: str) -> str | None:
-    """Return the target's name of a topic that was copied from there, None for any other topic; one hop only."""
-    return policy.upstream_topic(topic) if policy.topic_source(topic) == target_alias else None
-
-
 def _routes_back(
     flow: FlowSettings, clusters: Clusters, wanted: set[TopicPartition]
 ) -> Iterator[tuple[TopicPartition, Route]]:
@@ -364,7 +358,8 @@ def _routes_back(
         for it in wanted
         if flow.homes is None
         and flow.topics.accepts(it.topic)
-        and (name := original_on_target(flow.policy, flow.target.alias, it.topic)) is not None
+        and flow.policy.topic_source(it.topic) == flow.target.alias
+        and (name := flow.policy.upstream_topic(it.topic)) is not None
     }
     if not originals:
         return

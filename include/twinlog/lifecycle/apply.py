@@ -15,7 +15,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ownership import Ownership
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import Gap
-from twinlog.formats.ledger.topics import DeletedTopic
+from twinlog.formats.ledger.topics import DeletedTopic, TopicPause
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
@@ -212,7 +212,9 @@ def _delete(
         if error := clusters.target.delete_topics([name]).refused.get(name):
             return LifecycleResult(refused=(Refusal.of(name, error),))
     owned = Ownership.taken(flow, clusters, "delete", run_id)
-    owned.write(KnownTopic(owned.state, due.topic, [name], owned.progress).all_but_pauses(flow, clusters))
+    known_topic = KnownTopic(owned.state, due.topic, [name], owned.progress)
+    # A person's pause outlives the topic, which may come back.
+    owned.write([record for kind, record in known_topic.read(flow, clusters) if kind != TopicPause.KIND])
     note = f"{name} is deleted: {due.topic} has been gone for long enough"
     return LifecycleResult(deleted_copies=(name,), notes=(note,))
 

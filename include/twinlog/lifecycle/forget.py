@@ -23,7 +23,6 @@ from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.accepted import every_form
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import LedgerRecord
-from twinlog.formats.ledger.topics import TopicPause
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
@@ -169,13 +168,6 @@ class KnownTopic:
         for accepted in ledger.accepted:
             if accepted.topic == self.topic:
                 yield from (forgotten(self.state, record) for record in every_form(accepted))
-
-    def all_but_pauses(self, flow: FlowSettings, clusters: Clusters) -> list[StateRecord]:
-        """Make the records that forget it after policy deleted its copy.
-
-        A pause stays: a person made it, and the topic may come back.
-        """
-        return [record for kind, record in self.read(flow, clusters) if kind != TopicPause.KIND]
 
     def tombstones(self, pieces: Stored, ledger: Collection[bytes]) -> Iterator[tuple[str, StateRecord]]:
         """Yield, with its kind, a tombstone for each record about it, of any of its incarnations. Pure."""

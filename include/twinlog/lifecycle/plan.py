@@ -201,11 +201,7 @@ def _deletions(
         and topic.topic not in ledger.pauses
         and topic.remote_topic == flow.remote_name(topic.topic)
         and now_ms - topic.first_seen_ms >= after
-        and _same_cluster(discovery, ledger, topic.topic)
+        # an empty new cluster has deleted nothing
+        and known[topic.topic].source_cluster_id == discovery.source_cluster_id
     )
     return new, back, due
-
-
-def _same_cluster(discovery: Discovery, ledger: Ledger, topic: str) -> bool:
-    """Say whether the source is the cluster the topic was seen on: an empty new cluster has deleted nothing."""
-    return ledger.incarnations[topic].source_cluster_id == discovery.source_cluster_id

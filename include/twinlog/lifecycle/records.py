@@ -107,7 +107,9 @@ def adoption(
     for partition in stored:
         if partition.topic == topic.topic:
             yield progress(state, partition, None)
-    yield from (forgotten(state, record) for record in _ended_with(ledger, topic.topic))
+    yield from (forgotten(state, epoch) for epoch in ledger.leader_epochs if epoch.topic == topic.topic)
+    if topic.topic in ledger.beginnings:
+        yield forgotten(state, ledger.beginnings[topic.topic])
     yield noted(
         state, current_incarnation(topic, ledger, source_cluster_id, now_ms, IncarnationReason.APPEND)
     )
@@ -115,16 +117,6 @@ def adoption(
     if begins is not None:
         yield noted(state, begins)
     yield from (noted(state, gap) for gap in ended(ledger, topic.topic, now_ms))
-
-
-def _ended_with(ledger: Ledger, topic: str) -> Iterator[LedgerRecord]:
-    """Yield ledger records of incarnations that are no longer copied.
-
-    Unless these are forgotten, the ledger of a topic that is recreated each night grows for ever.
-    """
-    yield from (epoch for epoch in ledger.leader_epochs if epoch.topic == topic)
-    if topic in ledger.beginnings:
-        yield ledger.beginnings[topic]
 
 
 def ended(ledger: Ledger, topic: str, now_ms: int) -> Iterator[Gap]:
@@ -212,9 +204,7 @@ def describe(
     """
     known = gap_of(ledger, lost)
     before = newest_time(clusters.target, lost.remote)
-    after = (
-        None if lost.truncated else first_time(clusters.source, lost.topic_partition, lost.last_offset + 1)
-    )
+    after = None if lost.truncated else _time(clusters.source, lost.topic_partition, lost.last_offset + 1, 1)
     if lost.truncated:
         cause = GapCause.TRUNCATION
     elif cause is None:
@@ -286,11 +276,6 @@ def newest_time(cluster: ClusterReader, partition: TopicPartition) -> int | None
     except TwinlogError:
         return None
     return _time(cluster, partition, max(bounds.log_start, bounds.stable_end - LOOK_BACK), LOOK_BACK)
-
-
-def first_time(cluster: ClusterReader, partition: TopicPartition, offset: int) -> int | None:
-    """Return the timestamp of the first record from `offset` on; None if there is none."""
-    return _time(cluster, partition, offset, 1)
 
 
 def _time(cluster: ClusterReader, partition: TopicPartition, offset: int, limit: int) -> int | None:

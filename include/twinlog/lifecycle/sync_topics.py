@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog import clock
@@ -76,6 +76,8 @@ def run(
         snapshot = snapshot.after_changes()
         discovery = snapshot.discovery
     todo = make_plan(snapshot)
+    keeps_names = any(topic.remote_topic == topic.topic for topic in discovery.topics)
+    unknown = unknown_ledgers(flow, clusters) if keeps_names else ()
     kept: tuple[str, ...] = ()
     if dry_run:
         done, refused = todo.changes, todo.refused
@@ -87,7 +89,7 @@ def run(
         done,
         (*lifecycle_done.refused, *refused),
         discovery.problems,
-        (*lifecycle_done.notes, *todo.notes, *kept, *_unknown(flow, clusters, discovery)),
+        (*lifecycle_done.notes, *todo.notes, *kept, *unknown),
         lifecycle_done,
     )
 
@@ -121,12 +123,6 @@ def _observed_now(
             yield current_incarnation(topic, ledger, source_id, now, IncarnationReason.FIRST_SEEN)
         elif differ(known.topic_id, topic.topic_id) or differ(known.remote_topic_id, copy.topic_id):
             yield current_incarnation(topic, ledger, source_id, now, IncarnationReason.APPEND)
-
-
-def _unknown(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...]:
-    """Return warnings about ledgers on the source that may be a reverse flow's, if the flow keeps topic names."""
-    keeps_names = any(topic.remote_topic == topic.topic for topic in discovery.topics)
-    return unknown_ledgers(flow, clusters) if keeps_names else ()
 
 
 def as_left(snapshot: FlowSnapshot, done: SyncTopicsResult) -> FlowSnapshot:
@@ -178,7 +174,9 @@ def apply(
     """
     errors: dict[str, TwinlogError] = {}
     errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE_INTERNAL)]).refused
-    _stop_without_vital(todo, errors)
+    for it in todo.changes:
+        if it.vital and it.name in errors:
+            raise errors[it.name]
     kept = _configure(todo, target)
     errors |= target.create_topics([it.new_topic for it in _of(todo, ChangeKind.CREATE)]).refused
     errors |= target.create_partitions({it.name: it.partitions for it in _of(todo, ChangeKind.GROW)}).refused
@@ -194,7 +192,13 @@ def apply(
         change(flow, target, lambda now: Entries([*given, *_still_unknown(seen, ledger, now)]))
     return (
         tuple(change for change in todo.changes if change.name not in {*errors, *kept}),
-        (*todo.refused, *_refusals(errors)),
+        (
+            *todo.refused,
+            *(
+                Refusal(name, error.code, error.message, error.hint or _hint(error))
+                for name, error in errors.items()
+            ),
+        ),
         tuple(kept.values()),
     )
 
@@ -272,18 +276,6 @@ def first_beginning(
 
 def _of(todo: TopicPlan, kind: ChangeKind) -> tuple[Change, ...]:
     return tuple(change for change in todo.changes if change.kind is kind)
-
-
-def _stop_without_vital(todo: TopicPlan, errors: Mapping[str, TwinlogError]) -> None:
-    for it in todo.changes:
-        if it.vital and it.name in errors:
-            raise errors[it.name]
-
-
-def _refusals(errors: Mapping[str, TwinlogError]) -> Iterable[Refusal]:
-    return (
-        Refusal(name, error.code, error.message, error.hint or _hint(error)) for name, error in errors.items()
-    )
 
 
 def _hint(error: TwinlogError) -> str:

@@ -176,7 +176,10 @@ class _Walk:
 
     def _concluded(self) -> Alignment:
         if not self._pairs:
-            return self._nothing_found()
+            # Fine if the source has none left of the records that MM2 copied.
+            if self._said_place >= 0 or self._said < 0:
+                return self._unproved(Verdict.DIFFERENT, self._window.target[-1].offset)
+            return Alignment(Verdict.NOT_COMPARED, self._said)
         if self._upper < self._said_place:
             return self._unproved(Verdict.INCOMPLETE, self._pairs[-1][1])
         if self._lower != self._upper:
@@ -196,12 +199,6 @@ class _Walk:
             runs=() if self._unclear else extents_of(self._first),
             pairs=tuple(self._pairs),
         )
-
-    def _nothing_found(self) -> Alignment:
-        """Judge a copy of which no record is on the source: fine if the source has none left of those MM2 copied."""
-        if self._said_place >= 0 or self._said < 0:
-            return self._unproved(Verdict.DIFFERENT, self._window.target[-1].offset)
-        return Alignment(Verdict.NOT_COMPARED, self._said)
 
     def _missing(self) -> int:
         """Return the upstream offset of a record that was left out although no later record has its key, or -1."""

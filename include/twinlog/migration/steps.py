@@ -119,25 +119,20 @@ class Migration:
         )
 
 
-def require_phase(flow: FlowSettings, clusters: Clusters) -> None:
-    """Raise TerminalError `phase` for a flow that was failed over: such a flow does not change who copies."""
-    phase = read_ledger(flow, clusters.target).phase
-    if phase not in {FlowPhase.ACTIVE, FlowPhase.PAUSED}:
-        raise TerminalError(
-            f"flow {flow.name} is {phase.value}",
-            hint="`twinlog recovery status` says what can be done",
-            code="phase",
-        )
-
-
 def run(work: Migration, direction: str, steps: Iterable[Step[Migration]]) -> TakeoverReport:
     """Do the steps, in a dry run what they do without a change.
 
     Raises the error that ends one: nothing is written then.
     """
     work.flow.require_copied("a migration")
-    require_phase(work.flow, work.clusters)
     flow, copier = work.flow, work.copier
+    phase = read_ledger(flow, work.clusters.target).phase
+    if phase not in {FlowPhase.ACTIVE, FlowPhase.PAUSED}:
+        raise TerminalError(
+            f"flow {flow.name} is {phase.value}",
+            hint="`twinlog recovery status` says what can be done",
+            code="phase",
+        )
     if work.dry_run:
         steps = [step.looking(flow.source.alias, flow.target.alias) for step in steps]
     walked = walk(steps, work, but_errors(work.told)).raised()

@@ -17,7 +17,7 @@ from twinlog.fact import Count, if_known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.facts.partition import PartitionFacts
-from twinlog.formats.ledger.records import CycleReport, LedgerRecord
+from twinlog.formats.ledger.records import CycleReport
 from twinlog.jsonable import NOT_SHOWN
 from twinlog.judge import at_risk
 from twinlog.kafka_types import TopicPartition
@@ -67,7 +67,11 @@ def run(
     cycle = CycleReport(
         run_id, {**summary(report, facts, stopped), **({"told": telling} if telling else {})}, facts.at_ms
     )
-    records = [cycle, *_at_risk(flow, facts), *_promotion(flow, clusters, facts)]
+    sample = at_risk.risk_sample(facts, at_risk.topics_at_risk(flow, facts))
+    rights = apply_plan.plan_to_keep(
+        flow, clusters, facts.ledger
+    )  # for a failover without the source, if it is due
+    records = [cycle, at_risk.known_source(facts), sample, *([] if rights is None else [rights])]
     write_ledger(flow, clusters.target, records)
     drop_left_over(flow, clusters.target, facts.ledger)
     _tell(flow, report, facts, board or Board(flow))
@@ -95,17 +99,6 @@ def _tell(flow: FlowSettings, report: FlowReport, facts: FlowFacts, board: Board
             board.write(flow.metrics.folder)
         except OSError as error:  # numbers for people who watch: no reason to call the cycle a failure
             log.warning("metrics cannot be written (twinlog.metrics.folder): %s", error)
-
-
-def _at_risk(flow: FlowSettings, facts: FlowFacts) -> list[LedgerRecord]:
-    topics = at_risk.topics_at_risk(flow, facts)
-    return [at_risk.known_source(facts), at_risk.risk_sample(facts, topics)]
-
-
-def _promotion(flow: FlowSettings, clusters: Clusters, facts: FlowFacts) -> list[LedgerRecord]:
-    """Return the plan of rights for a failover without the source, if it is due."""
-    plan = apply_plan.plan_to_keep(flow, clusters, facts.ledger)
-    return [] if plan is None else [plan]
 
 
 def make_report(

@@ -98,17 +98,14 @@ def card_of(seen: SeenFlow, now: float) -> dict[str, Any]:
         "source": seen.flow.state_alias,
         "target": seen.flow.target.alias,
         "state": state_of(seen, now, troubles),
-        "read": read_ago(seen, now),
+        "read": f"read {duration(max(0.0, now - seen.at))} ago"
+        if seen.at
+        else "being read for the first time",
         "being_read": not seen.at,
         "readiness": readiness_of(seen),
         "facts": facts_of(seen, now),
         "troubles": troubles,
     }
-
-
-def read_ago(seen: SeenFlow, now: float) -> str:
-    """Say how old the reading is."""
-    return f"read {duration(max(0.0, now - seen.at))} ago" if seen.at else "being read for the first time"
 
 
 def facts_of(seen: SeenFlow, now: float) -> tuple[Fact, ...]:

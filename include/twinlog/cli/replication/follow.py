@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from twinlog.monitoring.exporter import Board
     from twinlog.observe.lane import ObserveRunner
     from twinlog.spark.runner import SparkRunner
-    from twinlog.state.seats import Member
 
 
 BY_HAND_SECONDS = 5.0
