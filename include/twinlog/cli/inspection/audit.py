@@ -17,22 +17,21 @@ if TYPE_CHECKING:
     from twinlog.audit.result import AuditedDifference, AuditResult
     from twinlog.config.flow.settings import FlowSettings
 
-FullOption = Annotated[
-    bool, typer.Option("--full", help="Everything again, not only what is new since the last audit.")
-]
-MasterOption = Annotated[
-    str | None,
-    typer.Option("--master", metavar="URL", help="Compare on Spark: local[N], spark://... Default: here."),
-]
-
 
 def audit(
     *,
     config: options.ConfigOption,
     flow: options.FlowOption = None,
-    full: FullOption = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Everything again, not only what is new since the last audit.")
+    ] = False,
     topics: options.TopicsOption = None,
-    master: MasterOption = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master", metavar="URL", help="Compare on Spark: local[N], spark://... Default: here."
+        ),
+    ] = None,
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.
 
@@ -55,7 +54,7 @@ def audit(
         (grid for result in done.results if result.found is not None for grid in _grids(result.found)),
     )
     equal = all(result.found is None or result.found.equal for result in done.results)
-    return done.exit_code or int(ExitCode.DONE if equal else ExitCode.SAYS_NO)
+    return done.exit_code or (ExitCode.DONE if equal else ExitCode.SAYS_NO)
 
 
 def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> AuditResult:

@@ -72,35 +72,33 @@ class FlowCheck:
     tried: tuple[Tried, ...] = ()
 
 
-MachineOption = Annotated[
-    bool,
-    typer.Option("--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk."),
-]
-TryOption = Annotated[
-    bool,
-    typer.Option(
-        "--try",
-        help="Make a scratch topic and group on each cluster, try there what the flow will need, and delete them.",
-    ),
-]
-FileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="FILE",
-        envvar="TWINLOG_CONFIG",
-        help="The mm2.properties file that names clusters and flows. Default: check this machine.",
-    ),
-]
-
-
 def check(
     *,
-    config: FileOption = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE",
+            envvar="TWINLOG_CONFIG",
+            help="The mm2.properties file that names clusters and flows. Default: check this machine.",
+        ),
+    ] = None,
     flow: FlowOption = None,
-    trial: TryOption = False,
-    machine: MachineOption = False,
+    trial: Annotated[
+        bool,
+        typer.Option(
+            "--try",
+            help="Make a scratch topic and group on each cluster, try there what the flow will need, and delete them.",
+        ),
+    ] = False,
+    machine: Annotated[
+        bool,
+        typer.Option(
+            "--machine",
+            help="This machine instead: Python, Java, Spark, Airflow, memory, disk.",
+        ),
+    ] = False,
 ) -> int:
     """Check that the clusters grant every permission the flows need; without a file, check this machine.
 

@@ -25,16 +25,6 @@ ProfileOption = Annotated[
         "--profile", help="What the target is to be. Default: twinlog.metadata.profile of the flow."
     ),
 ]
-SaveOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--save", metavar="FILE", help="Also write the plan to a file, to be applied later as it is."
-    ),
-]
-PlanOption = Annotated[
-    Path | None,
-    typer.Option("--plan", metavar="FILE", help="Apply this saved plan. Default: plan anew, and apply that."),
-]
 
 
 def plan(
@@ -43,7 +33,12 @@ def plan(
     flow: OneFlowOption = None,
     topics: TopicsOption = None,
     profile: ProfileOption = None,
-    save: SaveOption = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save", metavar="FILE", help="Also write the plan to a file, to be applied later as it is."
+        ),
+    ] = None,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3: a part could not be planned.
 
@@ -78,7 +73,12 @@ def apply(
     flow: OneFlowOption = None,
     topics: TopicsOption = None,
     profile: ProfileOption = None,
-    plan: PlanOption = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Apply this saved plan. Default: plan anew, and apply that."
+        ),
+    ] = None,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3: the target refused something.
 

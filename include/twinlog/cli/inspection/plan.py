@@ -69,22 +69,19 @@ class FlowPlan:
     needs_person: bool = False
 
 
-ExplainOption = Annotated[
-    bool,
-    typer.Option(
-        "--explain",
-        help="Instead: each value of the file with the line or rule it came from, and what becomes of each topic.",
-    ),
-]
-
-
 def plan(
     *,
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
-    explain: ExplainOption = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Instead: each value of the file with the line or rule it came from, and what becomes of each topic.",
+        ),
+    ] = False,
 ) -> int:
     """Show what the next cycle would create and grow on the target and copy; nothing is changed.
 

@@ -23,52 +23,48 @@ if TYPE_CHECKING:
     from twinlog.client.translator import Translated
 
 _NUMBERS = re.compile(r"[0-9]+:-?[0-9]+")
-OffsetsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]...", help="Offsets, each the next one to read."),
-]
-GroupOption = Annotated[
-    list[str] | None, typer.Option("--group", "-g", metavar="NAME", help="A consumer group; repeatable.")
-]
-GroupsOption = Annotated[
-    str, typer.Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex).")
-]
-FileOption = Annotated[
-    str,
-    typer.Option(
-        "--offsets",
-        metavar="FILE",
-        help="A file of offsets (Spark, kafka-consumer-groups --export; - for stdin): docs/client.md.",
-    ),
-]
-WriteOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--write", metavar="FILE", help="Write the translated offsets in the form of the --offsets file."
-    ),
-]
-ReverseOption = Annotated[
-    bool, typer.Option("--reverse", help="Offsets are the target's: translate them back to the source.")
-]
-AtOption = Annotated[
-    str | None,
-    typer.Option(
-        "--at", metavar="TIME", help="Where a group stood at a time; without a group: the first record then."
-    ),
-]
 
 
 def translate(
-    offsets: OffsetsArgument = None,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]...", help="Offsets, each the next one to read."),
+    ] = None,
     *,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
-    group: GroupOption = None,
-    groups: GroupsOption = "",
-    offsets_file: FileOption = "",
-    write: WriteOption = None,
-    reverse: ReverseOption = False,
-    at: AtOption = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", "-g", metavar="NAME", help="A consumer group; repeatable.")
+    ] = None,
+    groups: Annotated[
+        str,
+        typer.Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex)."),
+    ] = "",
+    offsets_file: Annotated[
+        str,
+        typer.Option(
+            "--offsets",
+            metavar="FILE",
+            help="A file of offsets (Spark, kafka-consumer-groups --export; - for stdin): docs/client.md.",
+        ),
+    ] = "",
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            "--write", metavar="FILE", help="Write the translated offsets in the form of the --offsets file."
+        ),
+    ] = None,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Offsets are the target's: translate them back to the source.")
+    ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="Where a group stood at a time; without a group: the first record then.",
+        ),
+    ] = None,
     topics: options.TopicsOption = None,
 ) -> int:
     """Translate offsets exactly, from the source to the target or back; exit 1 when one has no translation.

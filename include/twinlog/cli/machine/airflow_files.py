@@ -14,8 +14,6 @@ from twinlog.errors import ExitCode, UsageError
 from twinlog.shipped import folder
 
 OURS: Final = "# Installed by twinlog"
-DagsOption = Annotated[Path, typer.Option("--dags", metavar="FOLDER", help="Airflow's Dag folder.")]
-PluginsOption = Annotated[Path, typer.Option("--plugins", metavar="FOLDER", help="Airflow's plugin folder.")]
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,10 @@ class Installed:
     state: str
 
 
-def install(dags: DagsOption, plugins: PluginsOption) -> int:
+def install(
+    dags: Annotated[Path, typer.Option("--dags", metavar="FOLDER", help="Airflow's Dag folder.")],
+    plugins: Annotated[Path, typer.Option("--plugins", metavar="FOLDER", help="Airflow's plugin folder.")],
+) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
 
     Files of an older version that this one lacks are removed: their Dags would be there twice.

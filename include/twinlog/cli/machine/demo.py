@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from twinlog.lab.demo.play import DemoReport
     from twinlog.lab.demo.stage import Stage
 
-KeepOption = Annotated[bool, typer.Option("--keep", help="Leave the clusters and Airflow's UI running.")]
-WithoutOption = Annotated[
-    bool, typer.Option("--without-airflow", help="Run the cycles by twinlog run --once, without Airflow.")
-]
-StopOption = Annotated[bool, typer.Option("--stop", help="End what --keep left running.")]
-
 
 def demo(
-    keep: KeepOption = False,
-    stop: StopOption = False,
-    without_airflow: WithoutOption = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the clusters and Airflow's UI running.")
+    ] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End what --keep left running.")] = False,
+    without_airflow: Annotated[
+        bool, typer.Option("--without-airflow", help="Run the cycles by twinlog run --once, without Airflow.")
+    ] = False,
 ) -> int:
     """Replicate between two real Kafka clusters through Airflow and Spark, and compare every record.
 

@@ -23,37 +23,32 @@ class What(StrEnum):
     STATUS = "status"
 
 
-ClustersOption = Annotated[
-    str | None,
-    typer.Option(
-        "--clusters",
-        metavar="A,B",
-        help="Names of clusters, comma separated. Default: A,B at the start, then all of the folder.",
-    ),
-]
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--folder", metavar="FOLDER", help="Where data and logs live. Default: the user's data folder."
-    ),
-]
-FirstPortOption = Annotated[
-    int,
-    typer.Option(
-        "--first-port",
-        min=0,
-        max=65_000,
-        help="The first cluster's port, then two more for each further one. Default: those they had, or free ones.",
-        show_default=False,
-    ),
-]
-
-
 def kafka(
     what: Annotated[What, typer.Argument(help="start, and leave them running; stop; or show status.")],
-    clusters: ClustersOption = None,
-    folder: FolderOption = None,
-    first_port: FirstPortOption = 0,
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            "--clusters",
+            metavar="A,B",
+            help="Names of clusters, comma separated. Default: A,B at the start, then all of the folder.",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder", metavar="FOLDER", help="Where data and logs live. Default: the user's data folder."
+        ),
+    ] = None,
+    first_port: Annotated[
+        int,
+        typer.Option(
+            "--first-port",
+            min=0,
+            max=65_000,
+            help="The first cluster's port, then two more for each further one. Default: those they had, or free ones.",
+            show_default=False,
+        ),
+    ] = 0,
 ) -> int:
     """Run real Kafka clusters on this machine, without Docker: for trying things out.
 

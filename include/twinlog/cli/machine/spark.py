@@ -25,23 +25,6 @@ class What(StrEnum):
     CDS = "cds"
 
 
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--folder",
-        metavar="FOLDER",
-        envvar="TWINLOG_SPARK_FOLDER",
-        help="Where its state and log live. Default: the user's data folder. Cycles look into the one of the variable.",
-    ),
-]
-MasterOption = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where its tasks run: local[N], spark://...")
-]
-PortOption = Annotated[
-    int, typer.Option("--port", min=0, max=65_535, help="Its port on 127.0.0.1. Default: a free one.")
-]
-
-
 @dataclass(frozen=True)
 class SparkStatus:
     """The server as it was found just now.  `message` is what is wrong with it, "" if it is ready."""
@@ -64,9 +47,22 @@ def spark(
             " cds: write an archive of Spark's classes."
         ),
     ],
-    master: MasterOption = "local[2]",
-    port: PortOption = 0,
-    folder: FolderOption = None,
+    master: Annotated[
+        str, typer.Option("--master", metavar="URL", help="Where its tasks run: local[N], spark://...")
+    ] = "local[2]",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="Its port on 127.0.0.1. Default: a free one.")
+    ] = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder",
+            metavar="FOLDER",
+            envvar="TWINLOG_SPARK_FOLDER",
+            help="Where its state and log live. Default: the user's data folder. Cycles look into the one of the"
+            " variable.",
+        ),
+    ] = None,
 ) -> int:
     """Keep a Spark warm on this machine, so that a cycle need not start one; exit 1 when it is not ready.
 

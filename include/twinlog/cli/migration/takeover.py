@@ -41,14 +41,6 @@ WorkerGroupOption = Annotated[
     str,
     typer.Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2."),
 ]
-SourceGroupOption = Annotated[
-    str,
-    typer.Option(
-        "--source-group",
-        metavar="GROUP",
-        help="It was no MM2, but a program that commits its positions as this group on the source, as MirrorMaker 1.",
-    ),
-]
 DepthOption = Annotated[
     int,
     typer.Option(
@@ -69,7 +61,15 @@ def takeover(
     connector: ConnectorOption = "",
     offsets_topic: OffsetsTopicOption = "",
     worker_group: WorkerGroupOption = "",
-    source_group: SourceGroupOption = "",
+    source_group: Annotated[
+        str,
+        typer.Option(
+            "--source-group",
+            metavar="GROUP",
+            help="It was no MM2, but a program that commits its positions as this group on the source, as"
+            " MirrorMaker 1.",
+        ),
+    ] = "",
     topics: options.TopicsOption = None,
     depth: DepthOption = 10_000,
     dry_run: DryRunOption = False,
@@ -148,7 +148,7 @@ def _each(flows: tuple[FlowSettings, ...], run: Callable[..., TakeoverReport], c
     reports = [result for result in done.results if "error" not in result]
     show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
     refused = any(it["state"] == "refused" for it in reports)
-    return max(done.exit_code, int(ExitCode.SAYS_NO) if refused else 0)
+    return max(done.exit_code, ExitCode.SAYS_NO if refused else 0)
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:

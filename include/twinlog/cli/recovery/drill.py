@@ -59,7 +59,7 @@ def drill(
     say(f"{report.flow}: {report.state.value}: {report.message}; evidence {report.evidence}")
     if report.left:
         say(f"{report.flow}: not deleted on {chosen.target.alias}: {', '.join(report.left)}")
-    return int(report.exit_code)
+    return report.exit_code
 
 
 def _grids(report: DrillReport) -> Iterator[Grid]:

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from twinlog.recovery.reverse import Way
     from twinlog.recovery.steps.world import Answer, Tools
 
-ModeOption = Annotated[
-    Mode,
-    typer.Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."),
-]
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Approve beforehand. Without a terminal it is needed.")
 ]
@@ -38,7 +34,12 @@ YesOption = Annotated[
 def failover(
     *,
     config: options.ConfigOption,
-    mode: ModeOption,
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            "--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."
+        ),
+    ],
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,

@@ -27,28 +27,9 @@ if TYPE_CHECKING:
 ModeOption = Annotated[
     Mode, typer.Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")
 ]
-StillWritingOption = Annotated[
-    bool,
-    typer.Option(
-        "--still-writing",
-        help="Producers have not been stopped: only whether a planned failover could begin.",
-    ),
-]
-CanaryOption = Annotated[
-    bool, typer.Option("--canary", help="Write a heartbeat to the source and wait for its copy.")
-]
 SignOption = Annotated[
     Path | None,
     typer.Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence."),
-]
-AllOption = Annotated[
-    bool, typer.Option("--all", help="Show the checks that hold, too; by default only their number.")
-]
-EvidenceOption = Annotated[
-    Path | None, typer.Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
-]
-ReportOption = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE", help="Write the page here, too (HTML).")
 ]
 
 
@@ -57,12 +38,26 @@ def gate(
     config: ConfigOption,
     flow: OneFlowOption = None,
     mode: ModeOption = Mode.PLANNED,
-    still_writing: StillWritingOption = False,
-    canary: CanaryOption = False,
+    still_writing: Annotated[
+        bool,
+        typer.Option(
+            "--still-writing",
+            help="Producers have not been stopped: only whether a planned failover could begin.",
+        ),
+    ] = False,
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Write a heartbeat to the source and wait for its copy.")
+    ] = False,
     sign_with: SignOption = None,
-    evidence: EvidenceOption = None,
-    report: ReportOption = None,
-    everything: AllOption = False,
+    evidence: Annotated[
+        Path | None, typer.Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write the page here, too (HTML).")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show the checks that hold, too; by default only their number.")
+    ] = False,
 ) -> int:
     """Say whether a failover may begin, and why not.
 
@@ -99,7 +94,7 @@ def gate(
     say(f"{chosen.name}: evidence {kept.evidence}{'' if seal.key else ' (not signed)'}")
     for copy, kept_as in ((evidence, kept.evidence), (report, kept.page)):
         if copy is not None and not written(copy, Path(kept_as).read_bytes()):
-            return int(ExitCode.USAGE)
+            return ExitCode.USAGE
     return int(ExitCode.DONE if answer.result.ready else ExitCode.SAYS_NO)
 
 

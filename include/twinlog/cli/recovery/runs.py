@@ -103,7 +103,7 @@ def _shown(done: AbortResult) -> int:
         "failing-over": f"{done.flow} copies home as before; its target is not promoted",
     }.get(done.state, f"{done.flow} {now}; {done.run} {done.state}")
     show(to_json(done), [notes_grid(done.left, title, "left to do", "nothing")])
-    return int(done.exit_code)
+    return done.exit_code
 
 
 def _earlier(flow: str, runs: Sequence[RunStatus]) -> Grid:

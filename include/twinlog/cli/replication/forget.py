@@ -11,8 +11,6 @@ from twinlog.cli.flows import load_one_flow
 from twinlog.cli.render import Grid, confirm, show
 from twinlog.errors import ExitCode
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: what is forgotten is not known again.")]
-
 
 def forget(
     *,
@@ -20,7 +18,9 @@ def forget(
     topic: options.SourceTopicOption,
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
-    yes: YesOption = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask: what is forgotten is not known again.")
+    ] = False,
 ) -> int:
     """Delete the state of a topic that was deleted on both clusters.
 

@@ -19,22 +19,19 @@ if TYPE_CHECKING:
     from twinlog.lifecycle.alter import AlterResult
     from twinlog.lifecycle.positions import CopyPositions
 
-PartitionOption = Annotated[
-    int | None, typer.Option("--partition", "-p", metavar="PARTITION", help="Only this partition.")
-]
-ToOption = Annotated[
-    str,
-    typer.Option(
-        "--to", metavar="OFFSET", help="Move it: the next upstream offset to copy, or earliest, latest."
-    ),
-]
-
 
 def offsets(
     *,
     topics: options.TopicsOption = None,
-    partition: PartitionOption = None,
-    to: ToOption = "",
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", metavar="PARTITION", help="Only this partition.")
+    ] = None,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="OFFSET", help="Move it: the next upstream offset to copy, or earliest, latest."
+        ),
+    ] = "",
     reason: options.ReasonOption = "",
     execute: options.ExecuteOption = False,
     config: options.ConfigOption,

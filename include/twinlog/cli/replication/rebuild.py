@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from twinlog.lifecycle.rebuild import RebuildResult
     from twinlog.lifecycle.rebuild_plan import RebuildPlan
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: the copy is deleted.")]
-
 
 def rebuild(
     *,
@@ -27,7 +25,7 @@ def rebuild(
     flow: options.OneFlowOption = None,
     reason: options.ReasonOption = "by hand",
     dry_run: options.DryRunOption = False,
-    yes: YesOption = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: the copy is deleted.")] = False,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood.
 

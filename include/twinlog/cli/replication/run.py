@@ -28,19 +28,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 200
 """The most partitions that get a row of their own in a table for people."""
 
-OnceOption = Annotated[bool, typer.Option("--once", help="One cycle of each flow, several at the same time.")]
-ForOption = Annotated[
-    str | None, typer.Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m.")
-]
-FollowOption = Annotated[
-    bool, typer.Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end.")
-]
-ClustersOption = Annotated[
-    str,
-    typer.Option(
-        "--clusters", metavar="B,C", help="Only flows whose target is one of these, as MM2's option."
-    ),
-]
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -53,10 +40,23 @@ def run(
     *,
     config: options.ConfigOption,
     flow: options.FlowOption = None,
-    once: OnceOption = False,
-    duration: ForOption = None,
-    follow: FollowOption = False,
-    clusters: ClustersOption = "",
+    once: Annotated[
+        bool, typer.Option("--once", help="One cycle of each flow, several at the same time.")
+    ] = False,
+    duration: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end."),
+    ] = False,
+    clusters: Annotated[
+        str,
+        typer.Option(
+            "--clusters", metavar="B,C", help="Only flows whose target is one of these, as MM2's option."
+        ),
+    ] = "",
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
     master: MasterOption = None,
