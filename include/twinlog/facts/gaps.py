@@ -17,7 +17,7 @@ from twinlog.cluster.values import ConfigValue
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.formats.ledger.accepted import Accepted
-from twinlog.formats.ledger.records import Gap, GapCause, Quarantine
+from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.state.ledger import Ledger
 
 
@@ -140,7 +140,8 @@ def _all(ledger: Ledger) -> Iterator[tuple[GapReport, int]]:
     for gap in ledger.gaps:
         yield _of_gap(gap), max(gap.at_ms, gap.grown_ms or 0, gap.last_ms or 0)
     for record in ledger.quarantined:
-        yield _of_quarantined(record), record.at_ms
+        place = record.topic, record.partition, record.offset, record.offset
+        yield GapReport(*place, GapCause.QUARANTINE, topic_id=record.topic_id), record.at_ms
 
 
 def _of_gap(it: Gap) -> GapReport:
@@ -156,10 +157,6 @@ def _of_gap(it: Gap) -> GapReport:
         it.copied_past,
         it.topic_id,
     )
-
-
-def _of_quarantined(it: Quarantine) -> GapReport:
-    return GapReport(it.topic, it.partition, it.offset, it.offset, GapCause.QUARANTINE, topic_id=it.topic_id)
 
 
 def _with_expiry(report: GapReport, lost_ms: int, keeps: Mapping[str, int | None], now_ms: int) -> GapReport:

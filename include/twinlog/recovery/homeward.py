@@ -19,7 +19,6 @@ from twinlog.formats.ledger.recovery import (
     RunState,
     StepState,
 )
-from twinlog.recovery import transitions
 from twinlog.recovery.procedure import Actor, refuse_live
 from twinlog.recovery.transitions import (
     Move,
@@ -107,7 +106,8 @@ def lend(
         denied_on_target=denied,
     )
     if under_way is not None and under_way.run == run_name:
-        return Move(lent, transitions.without_cycles(ledger))
+        state = ledger.flow_state
+        return Move(lent, replace(state, cycles=False) if state is not None and state.cycles else None)
     # A way home that was given up while A was away could not let the reverse flow go.
     left_over = (
         replace(under_way, state=RunState.ABORTED, ended_ms=now_ms, denied=())
@@ -118,8 +118,8 @@ def lend(
     if was is not None and left_over is not None:
         was = was.before
     why = f"the way home of {home}"
-    state = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, why, run_name, before=was)
-    return Move(lent, state, forgotten_for_one(ledger), left_over, name="lend")
+    lending = FlowState(FlowPhase.FAILING_OVER, now_ms, actor.by, why, run_name, before=was)
+    return Move(lent, lending, forgotten_for_one(ledger), left_over, name="lend")
 
 
 def let_cycles(ledger: Ledger, actor: Actor, run_name: str) -> Move | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
@@ -34,11 +34,6 @@ def why_nothing_home(flow: FlowSettings, ledger: Ledger) -> str:
         return brings_nothing_home(flow.name).message
     held = why_suspended(ledger)
     return f"{flow.name} is {held}; `twinlog failback` goes on with it" if held else ""
-
-
-def with_homes(way: Way, homes: Mapping[str, str]) -> Way:
-    """Return the way home of these topics, by the names of their copies."""
-    return Way(replace(way.flow, homes=homes), way.clusters)
 
 
 def as_noted(flow: FlowSettings, target: ClusterReader) -> FlowSettings:

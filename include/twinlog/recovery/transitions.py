@@ -104,7 +104,13 @@ def begin(
     if under_way is not None:
         if under_way.mode == FAILBACK and (under_way.failover or mode is Mode.PLANNED):
             raise on_its_way_home(flow, ledger)
-        refuse_left_way(flow, under_way)
+        if under_way.left_way:
+            raise TerminalError(
+                f"{under_way.run} of {flow} was begun {under_way.left_way}, which has left twinlog",
+                hint="go on with the release that began it, or take it back: twinlog recovery abort --reason ...",
+                code="left",
+                flow=flow,
+            )
         state = ledger.flow_state
         if state is None or not state.cycles:  # cycles copy home while nobody's command does
             refuse_live(flow, under_way, actor, now_ms)
@@ -202,7 +208,13 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
     run = open_run(ledger)
     if run is None:
         if ledger.phase.out_of_service:
-            raise _too_late(flow, ledger)
+            target = flow.partition("->")[2]
+            raise TerminalError(
+                f"{_promoted(flow, ledger).message}; clients may have written there, so nothing is taken back",
+                hint=f"to go home, bring what was written on {target} back first: docs/failback.md",
+                code="promoted",
+                flow=flow,
+            )
         raise TerminalError(
             f"{flow} is not failing over: there is nothing to abort",
             hint="`twinlog recovery status` lists what was",
@@ -265,12 +277,6 @@ def is_lent(run: RecoveryRun) -> bool:
     return run.mode == FAILBACK and not run.failover
 
 
-def without_cycles(ledger: Ledger) -> FlowState | None:
-    """Return the state of a flow that copies home, if it lets cycles copy and shall not any more.  Pure."""
-    state = ledger.flow_state
-    return replace(state, cycles=False) if state is not None and state.cycles else None
-
-
 def last_way_home(ledger: Ledger) -> RecoveryRun | None:
     """Return the newest failback of the flow, however it ended; None if there was none.  Pure."""
     every = (run for run in reversed(ledger.recoveries) if run.mode == FAILBACK and run.failover)
@@ -284,17 +290,6 @@ def way_home(ledger: Ledger) -> RecoveryRun | None:
         return last
     unfinished = last.state is RunState.PROMOTED and not last.cleared and not ledger.phase.out_of_service
     return last if unfinished else None
-
-
-def refuse_left_way(flow: str, run: RecoveryRun) -> None:
-    """Raise TerminalError `left` for a run that was begun in a way that has left twinlog."""
-    if run.left_way:
-        raise TerminalError(
-            f"{run.run} of {flow} was begun {run.left_way}, which has left twinlog",
-            hint="go on with the release that began it, or take it back: twinlog recovery abort --reason ...",
-            code="left",
-            flow=flow,
-        )
 
 
 def is_idle(ledger: Ledger) -> bool:
@@ -319,10 +314,6 @@ def brings_nothing_home(flow: str) -> TerminalError:
         code="no-failover",
         flow=flow,
     )
-
-
-def _word(run: RecoveryRun) -> str:
-    return "failback" if run.mode == FAILBACK else "failover"
 
 
 def refuse_paused(flow: str, ledger: Ledger) -> None:
@@ -390,8 +381,9 @@ def require_held(flow: str, ledger: Ledger, actor: Actor, run_name: str) -> Reco
     if run is not None and run.holder == actor.holder and not over:
         return run
     what = run.state.value if run is not None and over else "taken over by another process"
+    word = FAILBACK if run is not None and run.mode == FAILBACK else "failover"
     raise FencedError(
-        f"the {_word(run) if run is not None else 'failover'} of {flow} was {what}; this process changed nothing more",
+        f"the {word} of {flow} was {what}; this process changed nothing more",
         hint="`twinlog recovery status` says where it stands",
         code="relieved",
         flow=flow,
@@ -408,15 +400,4 @@ def _promoted(flow: str, ledger: Ledger) -> TerminalError:
         code="promoted",
         flow=flow,
         step=StepName.PROMOTE.value,
-    )
-
-
-def _too_late(flow: str, ledger: Ledger) -> TerminalError:
-    error = _promoted(flow, ledger)
-    target = flow.partition("->")[2]
-    return TerminalError(
-        f"{error.message}; clients may have written there, so nothing is taken back",
-        hint=f"to go home, bring what was written on {target} back first: docs/failback.md",
-        code="promoted",
-        flow=flow,
     )

@@ -61,7 +61,8 @@ def way_home(configuration: Configuration, flow: FlowSettings) -> FlowSettings:
     """
     name = _name(flow)
     found = configuration.flows.get(name)
-    if _keeps_names(flow):
+    # Heartbeats have other names in any case.
+    if flow.policy.format_remote_topic(flow.source.alias, "orders") == "orders":
         return require_reverse(flow, found)
     if found is None:
         raise TerminalError(
@@ -77,7 +78,7 @@ def way_home(configuration: Configuration, flow: FlowSettings) -> FlowSettings:
 def homeward(usual: FlowSettings, flow: FlowSettings) -> FlowSettings:
     """Return the flow that brings the records of a flow's copies home, by the settings of the `usual` one.
 
-    It copies nothing before it knows the names (`with_homes`), every record as it is, from the first on that no flow
+    It copies nothing before it knows the names (`homes.named`), every record as it is, from the first on that no flow
     copied, and decides nothing about topics by itself.
     """
     return replace(
@@ -113,8 +114,3 @@ def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSet
 
 def _name(flow: FlowSettings) -> str:
     return f"{flow.target.alias}->{flow.source.alias}"
-
-
-def _keeps_names(flow: FlowSettings) -> bool:
-    """Say whether the policy keeps the names of topics; heartbeats have others in any case."""
-    return flow.policy.format_remote_topic(flow.source.alias, "orders") == "orders"

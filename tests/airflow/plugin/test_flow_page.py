@@ -8,7 +8,7 @@ import pytest
 from seen_flow import LEDGER, NOW, ORDERS, STATUS, large_flow, seen_flow
 
 from twinlog.airflow.flows import BY_HAND, OF_A_FLOW
-from twinlog.airflow.plugin.app import draw_flow, draw_overview
+from twinlog.airflow.plugin.app import draw
 from twinlog.airflow.plugin.flow_page import (
     flow_page_of,
     topics_of,
@@ -45,7 +45,7 @@ EVIL = "<img src=x onerror=alert(1)>\"'&"
 
 
 def drawn(seen: SeenFlow) -> str:
-    return draw_flow(flow_page_of(seen, NOW), dags="/dags/", nonce="n")
+    return draw("flow.html", flow_page_of(seen, NOW), dags="/dags/", nonce="n")
 
 
 def group(name: str, state: SyncState, text: str = "because") -> GroupPartitionRow:
@@ -101,7 +101,7 @@ def full_flow(name: str) -> SeenFlow:
 def test_no_name_of_a_cluster_becomes_html(seen: SeenFlow) -> None:
     """Both pages show every name as text, whatever a topic, group, principal or person is called."""
     page = overview_of(SeenFlows(NOW, EVIL, (seen,), (EVIL,), EVIL), NOW)
-    for html in (drawn(seen), draw_overview(page, dags="/dags/", nonce="n")):
+    for html in (drawn(seen), draw("overview.html", page, dags="/dags/", nonce="n")):
         assert "&lt;img" in html
         assert "<img" not in html
         assert 2 == html.count("<script")

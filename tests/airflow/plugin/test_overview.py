@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from seen_flow import FLOW, LAST, LEDGER, NOW, ORDERS, STATUS, seen_flow
 
-from twinlog.airflow.plugin.app import draw_overview
+from twinlog.airflow.plugin.app import draw
 from twinlog.airflow.plugin.overview import Fact, FlowCard, json_of, overview_of
 from twinlog.airflow.plugin.reading import Details, SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import Tone, state_of
@@ -262,9 +262,8 @@ def test_what_is_worst_comes_first() -> None:
         "The last drill (1970-01-01 00:00:00 UTC) failed: g was behind",
         "3 partitions could not be looked at; no number here tells of them.",
     ] == [it.what for it in shown[0].first]
-    drawn = draw_overview(
-        overview_of(SeenFlows(NOW, "mm2.properties", (bad, good)), NOW), dags="/dags/", nonce="n"
-    )
+    page = overview_of(SeenFlows(NOW, "mm2.properties", (bad, good)), NOW)
+    drawn = draw("overview.html", page, dags="/dags/", nonce="n")
     assert (4, 1) == (len(shown[0].troubles), drawn.count("1 more on its page"))
 
 

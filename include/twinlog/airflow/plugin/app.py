@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -30,21 +29,12 @@ from twinlog.gate.record import duration, moment, number
 NAMES = ("base.html", "parts.html", "overview.html", "flow.html")
 
 
-def draw_overview(page: Overview, *, dags: str, nonce: str) -> str:
-    """Draw the page of all flows; `dags` is where Airflow shows Dags, `nonce` names the only script that may run.
+def draw(name: str, page: Overview | FlowPage, *, dags: str, nonce: str) -> str:
+    """Draw a page by its template; `dags` is where Airflow shows Dags, `nonce` names the only script that may run.
 
     Everything that a cluster or a file named is escaped.
     """
-    return _draw("overview.html", {"page": page, "dags": dags, "nonce": nonce})
-
-
-def draw_flow(page: FlowPage, *, dags: str, nonce: str) -> str:
-    """Draw the page of one flow."""
-    return _draw("flow.html", {"page": page, "dags": dags, "nonce": nonce})
-
-
-def _draw(name: str, values: Mapping[str, Any]) -> str:
-    return _environment().get_template(name).render(values)
+    return _environment().get_template(name).render(page=page, dags=dags, nonce=nonce)
 
 
 @cache
@@ -87,13 +77,13 @@ _A_REPORT = (
 @app.get("/")
 def overview() -> HTMLResponse:
     """Show every flow, worst first."""
-    return _drawn(partial(draw_overview, overview_of(_reader.get(), time.time())))
+    return _drawn("overview.html", overview_of(_reader.get(), time.time()))
 
 
 @app.get("/flow/{name}")
 def flow(name: str) -> HTMLResponse:
     """Show one flow."""
-    return _drawn(partial(draw_flow, flow_page_of(_found(name), time.time())))
+    return _drawn("flow.html", flow_page_of(_found(name), time.time()))
 
 
 @app.get("/flow/{name}/reports/{path:path}")
@@ -126,9 +116,9 @@ def _found(name: str) -> SeenFlow:
     )
 
 
-def _drawn(draw: Callable[..., str]) -> HTMLResponse:
+def _drawn(name: str, page: Overview | FlowPage) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
-    return _html(draw(dags=dags_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
+    return _html(draw(name, page, dags=dags_address(), nonce=nonce), _ONLY_OURS.format(nonce=nonce))
 
 
 def _html(text: str, may_load: str) -> HTMLResponse:

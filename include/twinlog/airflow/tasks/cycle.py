@@ -117,16 +117,8 @@ def plan_ranges(flow_name: str) -> Json:
 
 def ranges_told(plan: RangePlan) -> list[Json]:
     """Return what a log says of the ranges; the XCom also has what lanes need to know.  Pure."""
-    return [
-        {
-            "topic": span.topic,
-            "partition": span.partition,
-            "start": span.start,
-            "end": span.end,
-            "remote_topic": span.remote_topic,
-        }
-        for span in plan.ranges
-    ]
+    names = ("topic", "partition", "start", "end", "remote_topic")
+    return [{name: getattr(span, name) for name in names} for span in plan.ranges]
 
 
 def offset_syncs(flow_name: str) -> Json:
@@ -304,16 +296,11 @@ def shown_groups(result: CheckpointsResult) -> Json:
     """Choose what a task log and XCom show of thousands of groups: counts, and those that need attention."""
     from twinlog.groups.checkpoints import counts
 
+    plain = ("flow", "groups", "checkpoints", "ended", "deleted", "committed", "latency_ms")
     return {
-        "flow": result.flow,
-        "groups": result.groups,
-        "checkpoints": result.checkpoints,
-        "ended": result.ended,
-        "deleted": result.deleted,
-        "committed": result.committed,
+        **{name: getattr(result, name) for name in plain},
         "positions": counts(result),
         "states": dict(result.states),
-        "latency_ms": result.latency_ms,
         "wrongly": to_json(result.wrongly[:MOST_GROUPS]),
         "uncovered": to_json(result.uncovered[:MOST_GROUPS]),
         "notes": list(result.notes),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.audit.comparison.record_fields import RawRecord
@@ -37,14 +36,6 @@ PAUSE_SECONDS = 1.0
 
 LARGEST_MESSAGE = 100 << 20
 """`max.message.bytes` of the topics: a record that the source holds compressed may be larger here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """Tell what the topics hold by now, by partition; `records` were written by this process."""
-
-    notes: tuple[TailExported, ...]
-    records: int
 
 
 def ensure_topics(flow: FlowSettings, target: Cluster, counts: Iterable[tuple[str, int]]) -> None:
@@ -81,8 +72,10 @@ def require_promoted(flow: FlowSettings, ledger: Ledger) -> str:
 
 def export(
     flow: FlowSettings, clusters: Clusters, tails: Sequence[Stretch], run: str, holder: str, read: Read
-) -> Exported:
-    """Write what is missing.  Raises FencedError if another process keeps taking the flow, and errors of the clusters.
+) -> tuple[tuple[TailExported, ...], int]:
+    """Write what is missing; return what the topics hold then, by partition, and the records of this process.
+
+    Raises FencedError if another process keeps taking the flow, and errors of the clusters.
 
     Raises TerminalError `not-promoted` if the flow follows again meanwhile.
     """
@@ -96,7 +89,7 @@ def export(
             if not tries_left:
                 raise
             time.sleep(PAUSE_SECONDS)
-    return Exported(notes, written)
+    return notes, written
 
 
 def of_run(ledger: Ledger, run: str, tails: Iterable[Stretch]) -> tuple[TailExported, ...]:

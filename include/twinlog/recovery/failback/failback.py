@@ -174,11 +174,11 @@ def export_tails(world: World) -> Outcome:
     export.ensure_topics(
         flow, world.clusters.target, ((topic, found.partition_counts[topic]) for topic in topics)
     )
-    exported = export.export(flow, world.clusters, found.tails, world.failover, world.run, world.read)
-    before = sum(note.records for note in exported.notes) - exported.records
+    notes, written = export.export(flow, world.clusters, found.tails, world.failover, world.run, world.read)
+    before = sum(note.records for note in notes) - written
     earlier = f", {before:,} before" if before else ""
-    outcome = done(f"{exported.records:,} records written to {len(topics):,} topics{earlier}")
-    return learned(outcome, replace(world.found, exported=exported.notes))
+    outcome = done(f"{written:,} records written to {len(topics):,} topics{earlier}")
+    return learned(outcome, replace(world.found, exported=notes))
 
 
 def write_tail_files(world: World) -> Outcome:

@@ -37,7 +37,6 @@ from twinlog.recovery.steps.ending import AGAIN
 from twinlog.recovery.steps.world import Request, Tools, World
 from twinlog.recovery.transitions import way_home
 from twinlog.state.ledger import Ledger, read_ledger, require_ledger, require_own
-from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -91,7 +90,17 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         lent = homeward.lend(back.flow.name, flow.name, reverse, actor, name, now)
         saved = homes.saved_topics(seen)
         going = homes.going_home(flow, saved)
-        _require_way(flow, back.flow, going)
+        for topic in going:
+            if not brings_home(back.flow, topic):
+                raise TerminalError(
+                    f"{topic.topic} is {topic.remote_topic} on {flow.target.alias}, and {back.flow.name} does not bring"
+                    f" it home to {topic.topic}",
+                    hint=f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failback.md says how"
+                    " clients go home by hand",
+                    code="no-way-home",
+                    flow=flow.name,
+                    topic=topic.topic,
+                )
         if back.flow.homes is not None:
             homes.begin(lent, there, back, begun.failover, reverse)
         failover = ledger.recovery(begun.failover)
@@ -112,21 +121,6 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
         return _preview(world, under_way)
     with failback.source_awaited(flow):
         return _walk(world)
-
-
-def _require_way(flow: FlowSettings, back: FlowSettings, topics: Iterable[DiscoveredTopic]) -> None:
-    """Raise TerminalError `no-way-home` if one of the flow's topics does not come home under its own name."""
-    for topic in topics:
-        if not brings_home(back, topic):
-            raise TerminalError(
-                f"{topic.topic} is {topic.remote_topic} on {flow.target.alias}, and {back.name} does not bring it home"
-                f" to {topic.topic}",
-                hint=f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failback.md says how"
-                " clients go home by hand",
-                code="no-way-home",
-                flow=flow.name,
-                topic=topic.topic,
-            )
 
 
 def _walk(world: World) -> FailbackReport:

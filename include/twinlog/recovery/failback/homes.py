@@ -20,7 +20,7 @@ from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.policy.selection import is_internal
-from twinlog.recovery.reverse import Way, with_homes
+from twinlog.recovery.reverse import Way
 from twinlog.recovery.transitions import Move, PassedOver
 from twinlog.state.changes import Entries, change
 from twinlog.state.internal_topics import internal_topics
@@ -45,9 +45,8 @@ def named(there: FlowSnapshot, back: Way) -> Way:
             code="no-way-home",
             flow=flow.name,
         )
-    return with_homes(
-        back, {topic.remote_topic: topic.topic for topic in going_home(flow, saved_topics(there))}
-    )
+    names = {topic.remote_topic: topic.topic for topic in going_home(flow, saved_topics(there))}
+    return Way(replace(back.flow, homes=names), back.clusters)
 
 
 def saved_topics(snapshot: FlowSnapshot) -> list[DiscoveredTopic]:
@@ -59,7 +58,13 @@ def saved_topics(snapshot: FlowSnapshot) -> list[DiscoveredTopic]:
 
 def going_home(flow: FlowSettings, saved: Iterable[DiscoveredTopic]) -> list[DiscoveredTopic]:
     """Return those of a promoted flow's topics whose records are the source's own.  Pure."""
-    return [topic for topic in saved if not _comes_from_elsewhere(flow, topic.topic)]
+
+    def is_a_copy(topic: str) -> bool:
+        """Say whether another flow owns its records."""
+        upstream = flow.policy.upstream_topic(topic)
+        return upstream not in {None, topic} and flow.policy.topic_source(topic) in flow.aliases
+
+    return [topic for topic in saved if not is_a_copy(topic.topic)]
 
 
 def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...]:
@@ -79,12 +84,6 @@ def staying(there: Way, back: Way, usual: FlowSettings | None) -> tuple[str, ...
             and (usual is None or usual.why_left_out(name) is not None)
         )
     )
-
-
-def _comes_from_elsewhere(flow: FlowSettings, topic: str) -> bool:
-    """Say whether a topic of the source is itself a copy, so that another flow owns its records.  Pure."""
-    upstream = flow.policy.upstream_topic(topic)
-    return upstream not in {None, topic} and flow.policy.topic_source(topic) in flow.aliases
 
 
 def make_known(there: Way, back: Way) -> None:

@@ -58,15 +58,12 @@ def to_go_home(
             closed = (
                 need.cluster == target and need.resource.kind is Kind.TOPIC and need.resource.name in shut
             )
-            yield _without_write(need) if closed else need
+            may = tuple(it for it in need.operations if not (closed and it == "WRITE"))
+            yield replace(need, operations=may)
     if denied:
         yield Need(
             target, Resource(Kind.CLUSTER), ("ALTER",), "remove the denials of WRITE that the failover made"
         )
-
-
-def _without_write(need: Need) -> Need:
-    return replace(need, operations=tuple(operation for operation in need.operations if operation != "WRITE"))
 
 
 def require_to_save(flow: FlowSettings, clusters: Clusters, topics: Collection[str]) -> None:

@@ -22,10 +22,10 @@ from twinlog.errors import ClusterRefused
 from twinlog.facts.heartbeats import own_heartbeats
 from twinlog.facts.observe import positions, source_end
 from twinlog.formats.ledger.topics import Incarnation
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.groups.maps import readable
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.logs.partition_reader import Lost
-from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.recovery.one_sided.read import Read, Side, Stretch
 from twinlog.state.progress import read_progress
@@ -354,7 +354,8 @@ class _Look:
         comes_home: bool,
     ) -> Stretch:
         """Return where clients may have written.  Raises UnreadableMap."""
-        known = _opened(self._snapshot.maps.seen(life))
+        packed = readable(self._snapshot.maps.seen(life))
+        known = packed.open() if packed is not None else None
         start = log.log_start
         if comes_home and (copy in self._home or self._reverse is None or self._reverse.homes is None):
             start = max(start, self._home.get(copy, -1) + 1)
@@ -382,9 +383,3 @@ class _Look:
             else:
                 found += 1
         return found
-
-
-def _opened(packed: PackedMap | UnreadableMap | None) -> OffsetMap | None:
-    if isinstance(packed, UnreadableMap):
-        raise packed
-    return packed.open() if packed is not None else None
