@@ -10,7 +10,7 @@ from recovery_world import World
 
 from twinlog.cluster.api import Clusters
 from twinlog.drill import drill
-from twinlog.drill.first import First
+from twinlog.drill.joining import First
 from twinlog.drill.report import DrillReport
 from twinlog.gate.evidence import Seal
 from twinlog.kafka_types import ReadRecord, TopicPartition

@@ -47,8 +47,9 @@ def shortened(result: Json, whole_in: str, **orders: Callable[[Any], Any]) -> Js
     result = {**result, **{name: sorted(result[name], key=order) for name, order in orders.items()}}
     kept: Json = {}
     for items, characters in FIRST:
-        cut: Json = _cut(result, items, characters)
-        kept = {**cut, NOT_SHOWN: dict(_missing(result, cut)), WHOLE_IN: whole_in}
+        missing: Counter[str] = Counter()
+        cut: Json = _cut(result, items, characters, missing)
+        kept = {**cut, NOT_SHOWN: dict(+missing), WHOLE_IN: whole_in}
         if _bytes(kept) <= MOST_BYTES:
             break
     return kept
@@ -89,29 +90,20 @@ def _bytes(result: Json) -> int:
     return len(json.dumps(result).encode())
 
 
-def _missing(value: Any, kept: Any, name: str = "") -> Counter[str]:
-    """Count by name how many items lists lack in `kept`; a list in a list has the outer one's name."""
-    found: Counter[str] = Counter()
+def _cut(value: Any, items: int, characters: int, missing: Counter[str], name: str = "") -> Any:
+    """Cut a value, and count by name the items that its lists lose; a list in a list has the outer one's name."""
     if isinstance(value, Mapping):
-        there = kept if isinstance(kept, Mapping) else {}
-        if listed := len(value) > MOST_KEYS:
-            found[name] = len(value) - len(there)
-        for key, each in value.items():
-            found.update(_missing(each, there.get(key), name if listed else key))
-    elif isinstance(value, list):
-        items = kept if isinstance(kept, list) else []
-        found[name] = len(value) - len(items)
-        for number, each in enumerate(value):
-            found.update(_missing(each, items[number] if number < len(items) else None, name))
-    return +found
-
-
-def _cut(value: Any, items: int, characters: int) -> Any:
-    if isinstance(value, Mapping):
-        kept = list(value.items())[:items] if len(value) > MOST_KEYS else value.items()
-        return {name: _cut(each, items, characters) for name, each in kept}
+        listed = len(value) > MOST_KEYS
+        most = items if listed else len(value)
+        pairs = [
+            (key, _cut(each, items if number < most else 0, characters, missing, name if listed else key))
+            for number, (key, each) in enumerate(value.items())
+        ]
+        missing[name] += len(pairs[most:])
+        return dict(pairs[:most])
     if isinstance(value, list):
-        return [_cut(each, 0, characters) for each in value[:items]]
+        missing[name] += len(value[items:])
+        return [_cut(each, 0, characters, missing, name) for each in value][:items]
     return short(value, characters) if isinstance(value, str) else value
 
 

@@ -67,8 +67,13 @@ def explain_failure(error: BaseException) -> Failure:
             )
         case _ if isinstance(error, USAGE_ERROR):
             return Failure("usage", _usage_line(error), f"see {_command_path(error)} --help")
-        case _ if _is_kafka_error(error):
-            return Failure("refused", _one_line(_kafka_text(error)), exit_code=ExitCode.CLUSTER)
+        case _ if (library := sys.modules.get("confluent_kafka")) and isinstance(
+            error, library.KafkaException
+        ):
+            # A client library's error has slipped through: it holds a KafkaError, whose `str` says it in words.
+            cause: Any = error.args[0] if error.args else error
+            text = str(cause.str() if hasattr(cause, "str") else cause)
+            return Failure("refused", _one_line(text), exit_code=ExitCode.CLUSTER)
         case _:
             return Failure(
                 "internal",
@@ -113,15 +118,3 @@ def _usage_line(error: Any) -> str:
 def _command_path(error: Any) -> str:
     """Return `twinlog run` if the mistake is in the words after `run`."""
     return str(error.ctx.command_path) if error.ctx is not None else "twinlog"
-
-
-def _is_kafka_error(error: BaseException) -> bool:
-    """Say whether a client library's error slipped through, without importing the library to find out."""
-    library = sys.modules.get("confluent_kafka")
-    return library is not None and isinstance(error, library.KafkaException)
-
-
-def _kafka_text(error: BaseException) -> str:
-    """Unwrap a KafkaException: it holds one KafkaError, whose `str` method says it in words."""
-    cause = error.args[0] if error.args else error
-    return str(cause.str() if hasattr(cause, "str") else cause)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.prints import Fingerprint, key_digest
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.drill.first import First
+from twinlog.drill.joining import First
 from twinlog.drill.judge import judge
 from twinlog.drill.places import View
 from twinlog.drill.reading import READ_SECONDS

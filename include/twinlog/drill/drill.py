@@ -17,7 +17,7 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import Configuration, FlowSettings
 from twinlog.drill import clones
 from twinlog.drill.compare import Comparison, Firsts
-from twinlog.drill.first import SESSION_SECONDS, First
+from twinlog.drill.joining import SESSION_SECONDS, First
 from twinlog.drill.places import View, stand_on, view
 from twinlog.drill.reading import Reader, reader
 from twinlog.drill.report import DrilledPosition, DrillReport, Found

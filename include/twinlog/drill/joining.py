@@ -8,17 +8,33 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from twinlog.cluster.admin.group_offsets import committed_in, fetch, refusal
 from twinlog.cluster.few_records import read_few
-from twinlog.drill.first import SESSION_SECONDS, First
 from twinlog.errors import TwinlogError
 from twinlog.grouped import grouped
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.socket.connection import Connection
+
+SESSION_SECONDS = 10
+"""How long the brokers hold a consumer whose process has died for a member of its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Tell what a consumer met first in a partition: a record, or the end of the log (None), after so many seconds.
+
+    `error` says that the group's position could not be read from.
+    """
+
+    record: ReadRecord | None
+    seconds: float
+    error: str = ""
+
 
 _DOING = "read with"
 

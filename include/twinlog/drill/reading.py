@@ -18,7 +18,7 @@ from twinlog.cluster.refusals import Asked, refusal
 from twinlog.config.security.connection import ClusterSettings
 from twinlog.config.security.librdkafka import connection_of
 from twinlog.drill import joining
-from twinlog.drill.first import SESSION_SECONDS, First
+from twinlog.drill.joining import SESSION_SECONDS, First
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.protocol.brokers import Brokers
 

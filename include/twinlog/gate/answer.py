@@ -30,11 +30,11 @@ class WaivedBy:
     by: str
     until_ms: int | None
     expired: bool
-    known_by: str = ""
-    partitions: str = ""
-    up_to: int | None = None
-    not_known: int | None = None
-    first_offset: int | None = None
+    known_by: str
+    partitions: str
+    up_to: int | None
+    not_known: int | None
+    first_offset: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class GateAnswer:
 
     result: answer.GateResult
     facts: FlowFacts
-    validated: tuple[Judged, ...] = ()
+    validated: tuple[Judged, ...]
 
 
 @dataclass(frozen=True, slots=True)

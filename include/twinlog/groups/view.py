@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from twinlog import clock
 from twinlog.cluster.admin.groups import CommittedOffset, GroupListing, GroupPartition, GroupType
@@ -65,8 +65,8 @@ class GroupPositions:
     committed: Answers[str, Offsets]
     there: Answers[str, Offsets]
     states: Mapping[str, GroupListing]
-    undecided: tuple[GroupListing, ...] = ()
-    unread: Mapping[str, Sequence[TopicPartition]] = field(default_factory=dict)
+    undecided: tuple[GroupListing, ...]
+    unread: Mapping[str, Sequence[TopicPartition]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class GroupView:
     gone: frozenset[str]
     ledger: Ledger
     notes: tuple[str, ...]
-    held: str = ""
-    owed: frozenset[GroupPartition] = frozenset()
+    held: str
+    owed: frozenset[GroupPartition]
 
     @property
     def at_ms(self) -> int:

@@ -35,7 +35,7 @@ class ValidationResult:
     success: bool
     partitions: int
     checks: tuple[CheckResult, ...]
-    data_docs: str = ""
+    data_docs: str
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:

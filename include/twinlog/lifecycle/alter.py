@@ -56,8 +56,8 @@ class AlterResult:
     flow: str
     move: Alteration
     changed: bool
-    gaps: tuple[Gap, ...] = ()
-    before: str = ""
+    gaps: tuple[Gap, ...]
+    before: str
 
 
 def preview(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterResult:

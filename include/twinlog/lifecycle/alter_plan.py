@@ -51,8 +51,8 @@ class Alteration(OfIncarnation):
     remote_topic: str
     from_offset: int
     to_offset: int
-    deleted: tuple[int, int] | None = None
-    left_out: tuple[int, int] | None = None
+    deleted: tuple[int, int] | None
+    left_out: tuple[int, int] | None
 
     @property
     def moves(self) -> bool:

@@ -151,9 +151,9 @@ class RebuildResult:
     remote_topic: str
     phase: RebuildPhase
     deleted: bool
-    restored: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    restored: tuple[str, ...]
+    waiting: tuple[str, ...]
+    unknown: tuple[str, ...]
     notes: tuple[str, ...] = ()
     steps: tuple[StepReport, ...] = ()
 

@@ -57,7 +57,7 @@ class RebuildPlan:
     groups: tuple[GroupPosition, ...]
     active_groups: tuple[str, ...]
     notes: tuple[str, ...]
-    other_writers: tuple[str, ...] = ()
+    other_writers: tuple[str, ...]
     steps: tuple[StepReport, ...] = ()
 
     @property

@@ -105,7 +105,11 @@ def segments_of(found: Alignment, floor: int) -> Iterator[MapSegment]:
 
     Upstream offsets below `floor` are left out.
     """
-    runs = [_above(run, floor) for run in found.runs if run.upstream_end > floor]
+    runs = [
+        Extent(run.upstream + cut, run.downstream + cut, run.length - cut)
+        for run in found.runs
+        if run.length > (cut := max(0, floor - run.upstream))
+    ]
     for at in range(0, len(runs), RUNS_PER_PIECE):
         part = runs[at : at + RUNS_PER_PIECE]
         behind = runs[at + RUNS_PER_PIECE : at + RUNS_PER_PIECE + 1]
@@ -113,8 +117,3 @@ def segments_of(found: Alignment, floor: int) -> Iterator[MapSegment]:
         # Begin at the floor if the proof reaches down to it: then no uncovered range is left between the two.
         first = floor if at == 0 and found.runs[0].upstream <= floor else part[0].upstream
         yield MapSegment(first, end, tuple(part))
-
-
-def _above(run: Extent, floor: int) -> Extent:
-    cut = max(0, floor - run.upstream)
-    return Extent(run.upstream + cut, run.downstream + cut, run.length - cut)

@@ -30,7 +30,7 @@ class HeartbeatsResult:
     remote_topic: str
     upstream_heartbeat_ms: int | None
     latency_ms: int | None
-    warning: str = ""
+    warning: str
 
 
 def run(flow: FlowSettings, clusters: Clusters, *, begun: bool = False) -> HeartbeatsResult:

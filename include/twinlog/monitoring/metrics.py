@@ -7,7 +7,7 @@ of the dashboard all come from here.  A number that is not known has no sample: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Final
@@ -51,12 +51,12 @@ class Metric:
 
     name: str
     help: str
-    labels: tuple[str, ...] = ()
-    unit: str = ""
-    kind: Kind = Kind.GAUGE
-    rest: Rest = Rest.SUM
-    part: Part = Part.REPORT
-    mm2: str = ""
+    labels: tuple[str, ...]
+    unit: str
+    kind: Kind
+    rest: Rest
+    part: Part
+    mm2: str
 
     @property
     def exported(self) -> str:
@@ -76,7 +76,7 @@ class Sample:
 
     metric: Metric
     value: float | None
-    labels: tuple[str, ...] = field(default=())
+    labels: tuple[str, ...]
 
     @property
     def topic(self) -> str:

@@ -47,7 +47,7 @@ class Approval:
     """
 
     by: str
-    last_ended: str = ""
+    last_ended: str
     driver: str = ""
     cost: str = ""
     known: int = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twinlog import clock
@@ -60,8 +59,8 @@ class RecoveryStatus:
     run: RunStatus | None
     left: tuple[str, ...]
     next: str
-    left_on_source: tuple[TopicAtRisk, ...] | None = None
-    unseen_on_source: int | None = None
+    left_on_source: tuple[TopicAtRisk, ...] | None
+    unseen_on_source: int | None
 
 
 def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
@@ -82,7 +81,12 @@ def status(flow: FlowSettings, clusters: Clusters) -> RecoveryStatus:
         left=tuple(name.value for name in todo),
         next="; ".join([
             _if_left(flow, clusters, ledger) or what_next(flow, ledger),
-            *_unconfirmed(flow, ledger),
+            *(  # its process may have made them late
+                f"{run.run} may have left {len(run.denied):,} denials of WRITE: `twinlog recovery abort --flow"
+                f" '{flow.name}' --reason ...` removes them"
+                for run in ledger.recoveries
+                if run.state is RunState.ABORTED and run.denied
+            ),
         ]),
         left_on_source=partitions_at_risk(seen) if seen is not None else None,
         unseen_on_source=seen.unseen if seen is not None else None,
@@ -100,16 +104,6 @@ def _if_left(flow: FlowSettings, clusters: Clusters, ledger: Ledger) -> str:
     except TwinlogError:
         return ""  # the source does not answer
     return ""
-
-
-def _unconfirmed(flow: FlowSettings, ledger: Ledger) -> Iterator[str]:
-    """Yield a line for each aborted run whose denials may be on the source: its process may have made them late."""
-    for run in ledger.recoveries:
-        if run.state is RunState.ABORTED and run.denied:
-            yield (
-                f"{run.run} may have left {len(run.denied):,} denials of WRITE: `twinlog recovery abort --flow"
-                f" '{flow.name}' --reason ...` removes them"
-            )
 
 
 def _seen_on_source(flow: FlowSettings, clusters: Clusters, run: RecoveryRun | None) -> FlowFacts | None:

@@ -54,7 +54,7 @@ class PassedOver:
     life: SourceIncarnation
     start: int
     end: int
-    expired: int = 0
+    expired: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,9 +128,22 @@ def flow_page_of(seen: SeenFlow, now: float) -> FlowPage:
 
 
 def _filled(page: FlowPage, seen: SeenFlow, status: FlowStatus, ledger: Ledger, now: float) -> FlowPage:
-    details = seen.details
-    groups = details.groups if details is not None else None
     known = ledger.known_source.topics if ledger.known_source is not None else ()
+    if (details := seen.details) is not None:
+        page = replace(
+            page,
+            groups_error=details.groups_error,
+            coverage=coverage_rows(details.coverage),
+            coverage_error=details.coverage_error,
+            details_read=duration(max(0.0, now - details.at)),
+        )
+        if (groups := details.groups) is not None:
+            page = replace(
+                page,
+                groups=_table(sorted(groups.rows, key=_group_rank)),
+                group_counts=_group_counts(groups.rows),
+                uncovered=_table(groups.uncovered),
+            )
     return replace(
         page,
         last_run=_run_address(seen.dag_id, ledger),
@@ -142,13 +155,6 @@ def _filled(page: FlowPage, seen: SeenFlow, status: FlowStatus, ledger: Ledger, 
                 key=lambda it: (it.state is not GapState.OPEN, it.topic, it.partition, it.first_offset),
             )
         ),
-        groups=_table(sorted(groups.rows, key=_group_rank)) if groups is not None else Table((), 0),
-        group_counts=_group_counts(groups.rows) if groups is not None else "",
-        uncovered=_table(groups.uncovered) if groups is not None else Table((), 0),
-        groups_error=details.groups_error if details is not None else "",
-        coverage=coverage_rows(details.coverage) if details is not None else (),
-        coverage_error=details.coverage_error if details is not None else "",
-        details_read=duration(max(0.0, now - details.at)) if details is not None else "",
         drift=_table([topic for topic in known if topic.drift]),
         outcomes=ledger.outcomes,
         failovers=tuple(status_of(recovery) for recovery in reversed(ledger.recoveries))[:MOST_RUNS],

@@ -27,7 +27,7 @@ class Fact:
 
     name: str
     value: str
-    note: str = ""
+    note: str
 
 
 @dataclass(frozen=True, slots=True)

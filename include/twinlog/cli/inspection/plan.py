@@ -51,22 +51,22 @@ class FlowPlan:
     """
 
     flow: str
-    changes: tuple[Change, ...] = ()
-    refused: tuple[Refusal, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    notes: tuple[str, ...] = ()
-    ranges: tuple[RangeSpec, ...] = ()
-    stopped: tuple[StoppedPartition, ...] = ()
-    upcoming: tuple[UpcomingTopic, ...] = ()
-    lanes: tuple[tuple[str, ...], ...] = ()
-    undecided: tuple[UndecidedRange, ...] = ()
-    records: int = 0
-    held: str = ""
-    paused: tuple[str, ...] = ()
-    orphans: tuple[Orphan, ...] = ()
-    lives: LifecycleResult | None = None
-    needs_person: bool = False
+    changes: tuple[Change, ...]
+    refused: tuple[Refusal, ...]
+    problems: tuple[Problem, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    ranges: tuple[RangeSpec, ...]
+    stopped: tuple[StoppedPartition, ...]
+    upcoming: tuple[UpcomingTopic, ...]
+    lanes: tuple[tuple[str, ...], ...]
+    undecided: tuple[UndecidedRange, ...]
+    records: int
+    held: str
+    paused: tuple[str, ...]
+    orphans: tuple[Orphan, ...]
+    lives: LifecycleResult | None
+    needs_person: bool
 
 
 def plan(

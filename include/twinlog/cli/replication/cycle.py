@@ -110,18 +110,20 @@ class FlowRun:
             "gaps": [],
         }
         report = to_json(self.report) if self.report is not None else {**nothing, "seconds": 0}
+        more = (
+            "state",
+            "failures",
+            "failed_checks",
+            "groups",
+            "windows",
+            "copy_seconds",
+            "duties",
+            "left_to",
+        )
         return {
             **report,
-            "state": self.state,
-            "failures": to_json(self.failures),
-            "failed_checks": to_json(self.failed_checks),
+            **{name: to_json(getattr(self, name)) for name in (*more, "error")},
             "heartbeat_latency_ms": self.latency_ms,
-            "groups": to_json(self.groups),
-            "windows": self.windows,
-            "copy_seconds": self.copy_seconds,
-            "duties": to_json(self.duties),
-            "left_to": self.left_to,
-            "error": to_json(self.error),
         }
 
 

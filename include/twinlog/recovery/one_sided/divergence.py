@@ -46,7 +46,7 @@ class LeftCopy:
     life: Incarnation
     topic_id: str
     logs: Mapping[int, PartitionOffsets]
-    refused: str = ""
+    refused: str
 
 
 def left_copies(snapshot: FlowSnapshot) -> Iterator[LeftCopy]:
@@ -140,8 +140,8 @@ class Divergence:
     tails: tuple[Stretch, ...]
     strays: tuple[Stretch, ...]
     partition_counts: Mapping[str, int]
-    unseen: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    unseen: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def least(self) -> str:

@@ -41,7 +41,7 @@ PROBE_SECONDS = 0.2
 class Denials:
     """The denials to make, and why there are none, or not all: the source keeps no ACLs, or does not show enough."""
 
-    new: tuple[DeniedWrite, ...] = ()
+    new: tuple[DeniedWrite, ...]
     why_none: str = ""
 
 
