@@ -32,7 +32,7 @@ class TwinlogError(Exception):
     exit_code: ExitCode = ExitCode.SAYS_NO
     code: str = "error"
 
-    def __init__(self, message: str, *, hint: str = "", code: str | None = None, **data: Any) -> None:
+    def __init__(self, message: str, hint: str = "", *, code: str | None = None, **data: Any) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

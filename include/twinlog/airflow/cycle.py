@@ -71,7 +71,7 @@ def parse_time(field: str, text: str) -> dt.datetime:
         moment = dt.datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"{field}: {text!r} is no time", hint="write 2026-01-31T12:00:00Z", **{field: text}
+            f"{field}: {text!r} is no time", "write 2026-01-31T12:00:00Z", **{field: text}
         ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 

@@ -41,7 +41,7 @@ def configuration_path() -> Path:
         return Path(name)
     raise ConfigError(
         f"{CONFIG_VARIABLE} names no file",
-        hint="set it to your mm2.properties for the scheduler, the Dag processor, workers, triggerer and API server",
+        "set it to your mm2.properties for the scheduler, the Dag processor, workers, triggerer and API server",
     )
 
 
@@ -73,7 +73,7 @@ def flows_by_dag(configuration: Configuration, kind: str = "replicate") -> Mappi
         if dag_id in flows:
             raise ConfigError(
                 f"{configuration.path}: {flows[dag_id].name} and {flow.name} would both be Dag {dag_id}",
-                hint="rename one of the aliases: they may not differ in punctuation only",
+                "rename one of the aliases: they may not differ in punctuation only",
                 file=str(configuration.path),
                 dag_id=dag_id,
             )

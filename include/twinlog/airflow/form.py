@@ -80,6 +80,6 @@ def refuse_unknown_fields(context: Mapping[str, Any]) -> None:
     near = difflib.get_close_matches(unknown[0], known, 1)
     raise UsageError(
         f"the form has no field {unknown[0]!r}: nothing is done",
-        hint=f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}",
+        f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}",
         field=unknown[0],
     )

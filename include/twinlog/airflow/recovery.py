@@ -135,7 +135,7 @@ def refuse_beside(context: Any, ledger: Ledger) -> None:
     if not ENDED.issuperset(states.get(other, {}).values()):
         raise TerminalError(
             f"run {other} is at work for this flow, or waits for an answer",
-            hint="let it end, answer it, or mark it failed; then clear this task",
+            "let it end, answer it, or mark it failed; then clear this task",
             code="live-run",
         )
 
@@ -153,9 +153,7 @@ def approver(answer: Mapping[str, Any] | None) -> str:
     if answer is not None and NO in answer["chosen_options"]:
         raise AirflowSkipException(f"rejected by {answered_by(answer)}")
     if answer is None or YES not in answer["chosen_options"]:
-        raise TerminalError(
-            "nobody has approved this run", hint="clear the task `approve`", code="not-approved"
-        )
+        raise TerminalError("nobody has approved this run", "clear the task `approve`", code="not-approved")
     return answered_by(answer)
 
 
@@ -168,7 +166,7 @@ def answered_by(answer: Mapping[str, Any]) -> str:
 def goes_home(params: Mapping[str, Any]) -> bool:
     """Say whether the form asks for the way home.  Raises UsageError for a tail without it."""
     if params["tail"] and not params["home"]:
-        raise UsageError("tail is about the way home", hint="turn home on, or leave tail empty")
+        raise UsageError("tail is about the way home", "turn home on, or leave tail empty")
     return bool(params["home"])
 
 

@@ -31,7 +31,7 @@ def ask_airflow(conn_id: str, field: str) -> str:
     except AirflowNotFoundException as error:
         raise TransientError(
             f"Airflow has no connection {conn_id}, or its secrets back end does not answer",
-            hint=f"add the connection {conn_id}, or look at the back end",
+            f"add the connection {conn_id}, or look at the back end",
             code="config-provider",
             connection=conn_id,
         ) from error

@@ -23,7 +23,7 @@ RELEASE = Version(airflow.__version__).release[:2]
 if not (3, 1) <= RELEASE < (4, 0):
     raise UsageError(
         f"Airflow {airflow.__version__} is installed, and twinlog's Dags need 3.1 or a later 3",
-        hint="pip install 'apache-airflow>=3.1,<4', with Airflow's constraints",
+        "pip install 'apache-airflow>=3.1,<4', with Airflow's constraints",
         code="airflow-version",
     )
 
@@ -36,7 +36,7 @@ for _name, _lowest in PROVIDERS.items():
     if Version(version(_name)) < Version(_lowest):
         raise UsageError(
             f"{_name} {version(_name)} is installed, and twinlog's Dags need {_lowest} or later",
-            hint=f"pip install '{_name}>={_lowest}', with Airflow's constraints",
+            f"pip install '{_name}>={_lowest}', with Airflow's constraints",
             code="airflow-version",
         )
 

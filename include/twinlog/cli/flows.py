@@ -49,7 +49,7 @@ def select_flows(configuration: Configuration, names: Sequence[str] | None) -> t
     if not names and not configuration.enabled_flows:
         raise ConfigError(
             f"{configuration.path} enables no flow",
-            hint="add a line such as A->B.enabled = true for two of its clusters: "
+            "add a line such as A->B.enabled = true for two of its clusters: "
             + ", ".join(configuration.clusters),
             file=str(configuration.path),
         )
@@ -77,7 +77,7 @@ def to_clusters(
     if not found:
         raise UsageError(
             f"--clusters: no enabled flow of {configuration.path} copies to {', '.join(aliases) or 'no cluster'}",
-            hint="name targets of flows: " + ", ".join(dict.fromkeys(flow.target.alias for flow in flows)),
+            "name targets of flows: " + ", ".join(dict.fromkeys(flow.target.alias for flow in flows)),
             file=str(configuration.path),
         )
     return found
@@ -96,7 +96,7 @@ def _named(configuration: Configuration, name: str) -> FlowSettings:
     known = ", ".join(flow.name for flow in configuration.enabled_flows) or "none"
     raise UsageError(
         "--flow is empty",
-        hint=f"name one of the enabled flows of {configuration.path}: {known}",
+        f"name one of the enabled flows of {configuration.path}: {known}",
         file=str(configuration.path),
     )
 
@@ -113,7 +113,7 @@ def load_one_flow(path: Path, names: Sequence[str] | None) -> tuple[Configuratio
         has = "--flow names" if names else f"{path} has"
         raise UsageError(
             f"this is about one flow, and {has} {several}",
-            hint=f"add --flow '{flows[0].name}'" if not names else "ask about each by itself",
+            f"add --flow '{flows[0].name}'" if not names else "ask about each by itself",
         )
     return configuration, flows[0]
 

@@ -251,7 +251,7 @@ def _without_output(words: Sequence[str]) -> list[str]:
         elif (chosen := value if joined else next(coming, "")) in set(Output):
             OUTPUT.set(Output(chosen))
         else:
-            raise UsageError(f"{name}: {chosen!r} is neither table nor json", hint="see twinlog --help")
+            raise UsageError(f"{name}: {chosen!r} is neither table nor json", "see twinlog --help")
     return left
 
 

@@ -75,14 +75,14 @@ def parse_moment(text: str, option: str = "--until") -> int:
     Raises UsageError for anything else.
     """
     if (found := clock.moment_ms(text)) is None:
-        raise UsageError(f"{option}: {text!r} is no time", hint="write 2026-01-31T12:00:00Z")
+        raise UsageError(f"{option}: {text!r} is no time", "write 2026-01-31T12:00:00Z")
     return found
 
 
 def parse_duration(text: str, option: str = "--for") -> int:
     """Read a duration as seconds: `90s`, `10m`, `2h`, `1h30m`.  Raises UsageError for anything else."""
     if (found := clock.duration_seconds(text)) is None:
-        raise UsageError(f"{option}: {text!r} is no duration", hint="write 90s, 10m or 1h30m")
+        raise UsageError(f"{option}: {text!r} is no duration", "write 90s, 10m or 1h30m")
     return found
 
 

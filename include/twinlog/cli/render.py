@@ -282,7 +282,7 @@ def refuse_unwritable(path: Path | None, option: str) -> None:
             path.unlink()
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint=f"check {option}", file=str(path)
+            f"{path} cannot be written: {error.strerror}", f"check {option}", file=str(path)
         ) from None
 
 
@@ -323,7 +323,7 @@ def confirm(what: str) -> None:
         typer.echo(err=True)  # ends the line of the question
         agreed = False
     if not agreed:
-        raise UsageError("nothing was done", hint="--yes answers beforehand")
+        raise UsageError("nothing was done", "--yes answers beforehand")
 
 
 def login() -> str:

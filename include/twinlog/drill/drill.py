@@ -160,7 +160,7 @@ def _require_following(flow: FlowSettings, ledger: Ledger) -> None:
     if ledger.phase.out_of_service:
         raise TerminalError(
             f"{flow.name} is {ledger.phase}: a drill is for a flow that follows",
-            hint="`twinlog recovery status` says where it stands",
+            "`twinlog recovery status` says where it stands",
             code="phase",
             flow=flow.name,
         )

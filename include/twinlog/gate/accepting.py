@@ -85,7 +85,7 @@ def shown_as(flow: FlowSettings, target: Cluster, seen: str, mode: str = "") -> 
     if found is None or found.at_ms < clock.now_ms() - SHOWN_FOR_MS:
         raise TerminalError(
             f"{flow.name}: no look of the last day{f', {mode},' if mode else ''} is called {seen}",
-            hint="look again (`twinlog gate`, `twinlog failover --dry-run`), and accept that",
+            "look again (`twinlog gate`, `twinlog failover --dry-run`), and accept that",
             code="not-seen",
         )
     return found
@@ -96,7 +96,7 @@ def require_approver(flow: FlowSettings, by: str) -> None:
     if flow.failover.approvers and by not in flow.failover.approvers:
         raise TerminalError(
             f"{flow.name}: {by} may not say yes, by twinlog.approvers",
-            hint=f"one of these has to: {', '.join(flow.failover.approvers)}",
+            f"one of these has to: {', '.join(flow.failover.approvers)}",
             code="no-approver",
             flow=flow.name,
         )

@@ -145,7 +145,7 @@ def fly(flow: FlowSettings, clusters: Clusters, sleep: Callable[[float], None]) 
     if not flow.heartbeats_replication:
         raise TerminalError(
             f"{flow.name} copies no heartbeats (heartbeats.replication.enabled=false): a canary would not arrive",
-            hint="ask the gate without --canary",
+            "ask the gate without --canary",
             code="canary",
         )
     beat = Heartbeat(flow.target.alias, flow.source.alias, clock.now_ms())

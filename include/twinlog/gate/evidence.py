@@ -171,7 +171,7 @@ def verify(text: str, key: Ed25519PublicKey) -> Verified:
     """
     document = _parsed(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FormatError("this is no evidence of twinlog", hint="give the file that `twinlog gate` wrote")
+        raise FormatError("this is no evidence of twinlog", "give the file that `twinlog gate` wrote")
     if document.get("version") != VERSION:
         raise FormatError(f"evidence has version {document.get('version')}; only version {VERSION} is known")
     payload, signature = document.get("payload"), document.get("signature")
@@ -217,7 +217,7 @@ def _check_signature(payload: Json, signature: Any, key: Ed25519PublicKey) -> No
 
 
 def _untrusted(message: str, hint: str) -> TerminalError:
-    return TerminalError(message, hint=hint, code="evidence")
+    return TerminalError(message, hint, code="evidence")
 
 
 def _parsed(text: str) -> Any:
@@ -257,15 +257,13 @@ def _loaded(path: Path, load: Callable[[bytes], object]) -> object:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", file=str(path)) from None
     except TypeError:
-        raise ConfigError(f"{path}: the key is encrypted", hint="give one without a passphrase") from None
+        raise ConfigError(f"{path}: the key is encrypted", "give one without a passphrase") from None
     except (ValueError, UnsupportedAlgorithm):
         return None
 
 
 def _no_key(path: Path, which: str, command: str) -> ConfigError:
-    return ConfigError(
-        f"{path} is no {which} Ed25519 key in PEM", hint=f"make one: {command}", file=str(path)
-    )
+    return ConfigError(f"{path} is no {which} Ed25519 key in PEM", f"make one: {command}", file=str(path))
 
 
 def own_key(folder: Path) -> Ed25519PrivateKey | None:

@@ -171,7 +171,7 @@ def into_reports(what: str) -> Iterator[None]:
     except OSError as error:
         raise TerminalError(
             f"{what} cannot be written: {error}",
-            hint="set twinlog.reports.folder to a folder that can be written to, and run it again",
+            "set twinlog.reports.folder to a folder that can be written to, and run it again",
             code="reports",
         ) from None
 

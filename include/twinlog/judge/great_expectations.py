@@ -25,7 +25,7 @@ def require_installed() -> None:
     if find_spec("great_expectations") is None:
         raise UsageError(
             "Great Expectations, which judges here, is not installed",
-            hint="pip install 'twinlog[gate] @ file:...'",
+            "pip install 'twinlog[gate] @ file:...'",
             code="not-installed",
         )
 

@@ -441,5 +441,5 @@ def refuse_unknown(names: Iterable[str], where: str) -> None:
     for name in names:
         if name not in CHECKS:
             raise ConfigError(
-                f"{where}: {name!r} is no check of the gate", hint=f"one of: {', '.join(sorted(CHECKS))}"
+                f"{where}: {name!r} is no check of the gate", f"one of: {', '.join(sorted(CHECKS))}"
             )

@@ -77,7 +77,7 @@ def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterRes
     the flow meanwhile, and as `preview`.  The state is then as it was.
     """
     if not asked.reason.strip():
-        raise UsageError("to alter offsets takes a reason", hint='such as: --reason "known bad records"')
+        raise UsageError("to alter offsets takes a reason", 'such as: --reason "known bad records"')
     first = _held(preview(flow, clusters, asked))
     if not first.move.moves:
         return first
@@ -131,7 +131,7 @@ def _state(flow: FlowSettings, clusters: Clusters) -> FlowSnapshot:
     if state is not None and (state.state.out_of_service or state.handed_over):
         raise TerminalError(
             f"flow {flow.name} is {why_suspended(snapshot.ledger)}",
-            hint="`twinlog migrate takeover` takes it back"
+            "`twinlog migrate takeover` takes it back"
             if state.handed_over
             else "`twinlog recovery status` says what can be done",
             code="phase",
@@ -145,7 +145,7 @@ def _held(todo: AlterResult) -> AlterResult:
     if todo.before:
         raise TerminalError(
             f"{todo.flow} may copy {todo.move.topic} at any moment, so its offsets stay as they are",
-            hint=todo.before,
+            todo.before,
             code=NOT_PAUSED,
             flow=todo.flow,
             topic=todo.move.topic,
@@ -172,7 +172,7 @@ def _standing(
     )
     if topic is None:
         raise UsageError(
-            f"--topic: {flow.name} replicates no topic {name}", hint="`twinlog topics offsets` lists them"
+            f"--topic: {flow.name} replicates no topic {name}", "`twinlog topics offsets` lists them"
         )
     if not 0 <= number < topic.partition_count:
         raise UsageError(

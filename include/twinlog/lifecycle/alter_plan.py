@@ -83,9 +83,7 @@ def offset_wanted(text: str, at: Standing) -> int:
     if text == LATEST:
         return at.readable_end
     if not (text.isascii() and text.isdigit()) or int(text) >= 2**63 - 1:
-        raise UsageError(
-            f"--to: {text!r} is no offset", hint="give an upstream offset, or earliest, or latest"
-        )
+        raise UsageError(f"--to: {text!r} is no offset", "give an upstream offset, or earliest, or latest")
     return int(text)
 
 
@@ -122,9 +120,7 @@ def plan_alteration(at: Standing, to: int) -> Alteration:
 
 def refused(topic: str, partition: int, why: str, hint: str) -> TerminalError:
     """Return the error `alter-refused` about a partition."""
-    return TerminalError(
-        f"{topic}-{partition} {why}", hint=hint, code=REFUSED, topic=topic, partition=partition
-    )
+    return TerminalError(f"{topic}-{partition} {why}", hint, code=REFUSED, topic=topic, partition=partition)
 
 
 def why_not_held(ledger: Ledger, topic: str) -> str:

@@ -102,7 +102,7 @@ def _require_gone(flow: FlowSettings, clusters: Clusters, ledger: Ledger, topic:
     if not incarnations and not copied:
         raise UsageError(
             f"flow {flow.name} knows nothing of topic {topic}",
-            hint="--topic takes the name of a source topic; `twinlog status` lists those that were copied",
+            "--topic takes the name of a source topic; `twinlog status` lists those that were copied",
             flow=flow.name,
             topic=topic,
         )
@@ -141,7 +141,7 @@ def _missing(cluster: ClusterReader, names: Collection[str]) -> frozenset[str]:
 def _refused(flow: FlowSettings, topic: str, why: str, hint: str) -> TerminalError:
     return TerminalError(
         f"{flow.name} does not forget topic {topic}: {why}",
-        hint=hint,
+        hint,
         code=REFUSED,
         flow=flow.name,
         topic=topic,

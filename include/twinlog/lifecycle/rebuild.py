@@ -69,7 +69,7 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
         raise TerminalError(
             f"the ledger wants {begun.remote_topic} deleted on {flow.target.alias} for a rebuild of {begun.topic},"
             f" whose copy is {flow.remote_name(begun.topic)}",
-            hint=f"nothing is deleted; find out who writes to {flow.ledger_topic}, then twinlog topics rebuild again",
+            f"nothing is deleted; find out who writes to {flow.ledger_topic}, then twinlog topics rebuild again",
             code=rebuild_plan.REFUSED,
             topic=begun.topic,
         )
@@ -85,7 +85,7 @@ def delete_copy(flow: FlowSettings, clusters: Clusters, begun: Rebuild) -> None:
         if time.monotonic() > deadline:
             raise TransientError(
                 f"{flow.target.alias} still shows {begun.remote_topic} {GONE_SECONDS:.0f} s after its deletion",
-                hint="the next cycle goes on with the rebuild",
+                "the next cycle goes on with the rebuild",
                 code="not-shown",
                 topic=begun.topic,
             )
@@ -116,7 +116,7 @@ def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescript
     if found is None or found.topic_id != created.topic_id:
         raise TransientError(
             f"{created.name} on {flow.target.alias} was deleted while it was made anew",
-            hint="the next cycle goes on with the rebuild",
+            "the next cycle goes on with the rebuild",
             code="overtaken",
             topic=begun.topic,
         )
@@ -124,7 +124,7 @@ def require_empty(flow: FlowSettings, clusters: Clusters, created: TopicDescript
     if any(bounds.end for bounds in clusters.target.offsets(partitions).require().values()):
         raise TerminalError(
             f"{created.name} was made again on {flow.target.alias} and holds records that are not ours",
-            hint=f"find out who writes to it, delete it, and run `twinlog topics rebuild --topic {begun.topic}` again",
+            f"find out who writes to it, delete it, and run `twinlog topics rebuild --topic {begun.topic}` again",
             code=rebuild_plan.REFUSED,
             topic=begun.topic,
         )

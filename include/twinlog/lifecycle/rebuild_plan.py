@@ -175,7 +175,7 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
     if discovery.stands_by:
         raise TerminalError(
             f"flow {flow.name} is {discovery.stands_by}",
-            hint=how_to_go_on(discovery.phase),
+            how_to_go_on(discovery.phase),
             code=REFUSED,
             flow=flow.name,
         )
@@ -189,7 +189,7 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
         )
         raise UsageError(
             f"flow {flow.name} does not copy {topic}: {reason}",
-            hint=f"nothing was touched; its copy, if any, stays on {flow.target.alias}",
+            f"nothing was touched; its copy, if any, stays on {flow.target.alias}",
             code=REFUSED,
             flow=flow.name,
             topic=topic,
@@ -197,7 +197,7 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
     if len(found.partitions) < found.partition_count:
         raise TerminalError(
             f"some partitions of {topic} have no leader on {flow.source.alias}",
-            hint="try again when the source can be read",
+            "try again when the source can be read",
             code=REFUSED,
             topic=topic,
         )
@@ -211,7 +211,7 @@ def require_free(flow: FlowSettings, todo: RebuildPlan) -> None:
     if todo.active_groups:
         raise TerminalError(
             f"{todo.remote_topic} is being read on {flow.target.alias} by {', '.join(todo.active_groups)}",
-            hint="stop these groups first: their positions are kept, but a running reader would lose its place",
+            "stop these groups first: their positions are kept, but a running reader would lose its place",
             code=REFUSED,
             topic=todo.topic,
             groups=list(todo.active_groups),
@@ -222,7 +222,7 @@ def shared(flow: FlowSettings, topic: str, remote_topic: str, writers: tuple[str
     """Make the error for a copy that holds records of other writers, which would be deleted with it."""
     return TerminalError(
         f"{remote_topic} on {flow.target.alias} is also written by {'; '.join(writers)}: their records would go, too",
-        hint=f"when they may go, stop who writes there and delete {remote_topic} by hand first",
+        f"when they may go, stop who writes there and delete {remote_topic} by hand first",
         code=REFUSED,
         flow=flow.name,
         topic=topic,
@@ -255,7 +255,7 @@ def as_it_stands(ledger: Ledger, begun: Rebuild) -> Rebuild:
     if standing is None or (standing.phase is RebuildPhase.DELETING and standing.at_ms != begun.at_ms):
         raise TransientError(
             f"another rebuild of {begun.topic} was begun meanwhile",
-            hint="the next cycle goes on with it",
+            "the next cycle goes on with it",
             code="overtaken",
             topic=begun.topic,
         )

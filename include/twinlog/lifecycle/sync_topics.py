@@ -143,7 +143,7 @@ def make_plan(snapshot: FlowSnapshot) -> TopicPlan:
         raise TerminalError(
             f"{flow.ledger_topic} is not on {flow.target.alias}, but the offset map of {flow.name} is: the ledger was"
             " deleted, and with it what it knew of pauses, promotions and recreated topics",
-            hint="restore it; if it is lost for good and the flow may go on as one that is active, create it by hand:"
+            "restore it; if it is lost for good and the flow may go on as one that is active, create it by hand:"
             f" kafka-topics.sh --create --topic {shlex.quote(flow.ledger_topic)} --partitions 1"
             " --config cleanup.policy=compact",
             code="ledger-lost",

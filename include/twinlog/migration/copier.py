@@ -46,7 +46,7 @@ class SourceGroup:
         """Return the error for a group that has committed nothing."""
         return TerminalError(
             f"group {self.source_group} has committed no offset on {flow.source.alias}",
-            hint="check --source-group (MirrorMaker 1's group.id); a group's offsets expire after"
+            "check --source-group (MirrorMaker 1's group.id); a group's offsets expire after"
             " offsets.retention.minutes without members",
             code="no-positions",
             flow=flow.name,
@@ -111,7 +111,7 @@ class Origin:
                 raise
             return TerminalError(
                 f"{flow.target.alias} has no topic {self.offsets_topic}, where MirrorMaker keeps its positions",
-                hint="check --offsets-topic (Connect's offset.storage.topic); run no cycle before the take-over: it"
+                "check --offsets-topic (Connect's offset.storage.topic); run no cycle before the take-over: it"
                 " would copy every record again, behind MirrorMaker's copies",
                 code="no-internal-topic",
                 flow=flow.name,
@@ -122,7 +122,7 @@ class Origin:
         return TerminalError(
             f"{self.offsets_topic} on {flow.target.alias} holds no position of connector {self.connector}"
             f" for the source {flow.source.alias}{found}",
-            hint="check --connector and --offsets-topic (Connect's offset.storage.topic), and the source's alias;"
+            "check --connector and --offsets-topic (Connect's offset.storage.topic), and the source's alias;"
             " MirrorMaker writes its first positions a minute after it began (offset.flush.interval.ms)",
             code="no-positions",
             flow=flow.name,
@@ -226,7 +226,7 @@ def still_runs(flow: FlowSettings, why: str) -> TerminalError:
     """Return the error `mm2-running`: somebody copies the flow, as this shows."""
     return TerminalError(
         f"somebody still runs {flow.name}: {why}",
-        hint="stop MirrorMaker (or the twinlog cycle) of this flow, wait until its session has ended (by default 10 s"
+        "stop MirrorMaker (or the twinlog cycle) of this flow, wait until its session has ended (by default 10 s"
         " for MM2's workers, 45 s for consumers), and try again",
         code="mm2-running",
         flow=flow.name,

@@ -47,7 +47,7 @@ def _progress(flow: FlowSettings, clusters: Clusters) -> Positions:
     if not progress:
         raise TerminalError(
             f"twinlog has copied nothing in flow {flow.name} yet: there is nothing to hand over",
-            hint="start MirrorMaker: it begins by itself",
+            "start MirrorMaker: it begins by itself",
             code="nothing-to-hand-over",
             flow=flow.name,
         )

@@ -63,9 +63,7 @@ def places(
     hidden = [it for it in discovery.problems if it.code is ProblemCode.SOURCE_REFUSED]
     known = {discovered_topic.topic for discovered_topic in discovery.topics} | {it.topic for it in hidden}
     for name in sorted(set(topics or ()) - known):
-        raise UsageError(
-            f"flow {flow.name} does not replicate topic {name}", hint="--topic takes source topics"
-        )
+        raise UsageError(f"flow {flow.name} does not replicate topic {name}", "--topic takes source topics")
     chosen = [
         discovered_topic
         for discovered_topic in discovery.topics

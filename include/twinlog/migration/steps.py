@@ -130,7 +130,7 @@ def run(work: Migration, direction: str, steps: Iterable[Step[Migration]]) -> Ta
     if phase not in {FlowPhase.ACTIVE, FlowPhase.PAUSED}:
         raise TerminalError(
             f"flow {flow.name} is {phase.value}",
-            hint="`twinlog recovery status` says what can be done",
+            "`twinlog recovery status` says what can be done",
             code="phase",
         )
     if work.dry_run:

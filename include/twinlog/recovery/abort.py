@@ -159,7 +159,7 @@ def follow(
 
 def _require_reason(reason: str, example: str) -> None:
     if not reason.strip():
-        raise UsageError("this needs a reason", hint=f'such as: --reason "{example}"')
+        raise UsageError("this needs a reason", f'such as: --reason "{example}"')
 
 
 def _end(world: World, reason: str, state: RunState, decide: Decide) -> AbortResult:

@@ -63,7 +63,7 @@ class Approval:
         if said is None or not said.yes or said.driver != self.driver:
             raise TerminalError(
                 "nobody has approved what is known now",
-                hint="clear the tasks `gate` and `approve`: that asks anew",
+                "clear the tasks `gate` and `approve`: that asks anew",
                 code="not-approved",
             )
         return replace(self, by=said.by, cost=said.cost, known=said.known)
@@ -140,7 +140,7 @@ def run(
     if last_ended(ledger) != approval.last_ended:
         raise TerminalError(
             f"{flow.name}: a failover was taken back after {approval.by or 'somebody'} had approved",
-            hint=AGAIN,
+            AGAIN,
             code="approval-expired",
         )
     if ledger.phase is FlowPhase.PROMOTED and (over := approval.ended(ledger)) is not None:
@@ -161,7 +161,7 @@ def relieved_for_good() -> Iterator[None]:
     except FencedError as error:
         if error.code != "relieved":
             raise
-        raise TerminalError(error.message, hint=error.hint, code=error.code, **error.data) from None
+        raise TerminalError(error.message, error.hint, code=error.code, **error.data) from None
 
 
 def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -> None:
@@ -170,6 +170,6 @@ def _require_shown(flow: FlowSettings, clusters: Clusters, approval: Approval) -
     if known > approval.known:
         raise TerminalError(
             f"{known:,} records are known to be lost, {approval.by} approved {approval.known:,}",
-            hint=AGAIN,
+            AGAIN,
             code="approval-expired",
         )

@@ -78,7 +78,7 @@ def lend(
         what = "on its way home" if under_way.failover else "failing over"
         raise TerminalError(
             f"{flow} is {what} itself, by {under_way.by}",
-            hint=f"`twinlog recovery abort --flow '{flow}' --reason ...` ends that",
+            f"`twinlog recovery abort --flow '{flow}' --reason ...` ends that",
             code="failing-over",
             flow=flow,
         )
@@ -88,7 +88,7 @@ def lend(
             raise promoted_without(flow, home, last)
         raise TerminalError(
             f"{flow} is promoted itself, so it does not copy home",
-            hint=f"if no client writes to {flow.partition('->')[2]}: `twinlog recovery follow --flow '{flow}'`",
+            f"if no client writes to {flow.partition('->')[2]}: `twinlog recovery follow --flow '{flow}'`",
             code="promoted",
             flow=flow,
         )
@@ -170,7 +170,7 @@ def promoted_without(flow: str, home: str, run: RecoveryRun) -> TerminalError:
     here, _, there = home.partition("->")
     return TerminalError(
         f"{here} was promoted without {there}, by {run.by}: clients of {home} work on {here} already",
-        hint=f"`twinlog failback --save --flow '{flow}'` saves what never came home;"
+        f"`twinlog failback --save --flow '{flow}'` saves what never came home;"
         f" `twinlog recovery follow --flow '{home}'` lets {home} follow; if clients were sent to {there} again since,"
         f" first `twinlog recovery follow --flow '{flow}'`",
         code="promoted",
@@ -194,7 +194,7 @@ def not_promoted(flow: str) -> TerminalError:
     """Return the refusal of a failback before a failover."""
     return TerminalError(
         f"{flow} is not promoted: failback before failover",
-        hint="`twinlog recovery status` says where it stands",
+        "`twinlog recovery status` says where it stands",
         code="not-promoted",
         flow=flow,
     )

@@ -88,7 +88,7 @@ def refuse_live(flow: str, run: RecoveryRun, actor: Actor, now_ms: int) -> None:
     raise TerminalError(
         f"{last.by}{where} is busy with {run.run} of {flow}, {run.mode}: step {last.step}"
         f" {max(0, now_ms - last.at_ms) // 1000} s ago",
-        hint="wait until it ends or a minute passes without an entry, then run the same command again",
+        "wait until it ends or a minute passes without an entry, then run the same command again",
         code="live-run",
         flow=flow,
         run=run.run,

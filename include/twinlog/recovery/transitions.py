@@ -107,7 +107,7 @@ def begin(
         if under_way.left_way:
             raise TerminalError(
                 f"{under_way.run} of {flow} was begun {under_way.left_way}, which has left twinlog",
-                hint="go on with the release that began it, or take it back: twinlog recovery abort --reason ...",
+                "go on with the release that began it, or take it back: twinlog recovery abort --reason ...",
                 code="left",
                 flow=flow,
             )
@@ -211,13 +211,13 @@ def abort(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) -> 
             target = flow.partition("->")[2]
             raise TerminalError(
                 f"{_promoted(flow, ledger).message}; clients may have written there, so nothing is taken back",
-                hint=f"to go home, bring what was written on {target} back first: docs/failback.md",
+                f"to go home, bring what was written on {target} back first: docs/failback.md",
                 code="promoted",
                 flow=flow,
             )
         raise TerminalError(
             f"{flow} is not failing over: there is nothing to abort",
-            hint="`twinlog recovery status` lists what was",
+            "`twinlog recovery status` lists what was",
             code="no-failover",
             flow=flow,
         )
@@ -244,7 +244,7 @@ def follow(flow: str, ledger: Ledger, actor: Actor, reason: str, now_ms: int) ->
     if ledger.phase is not FlowPhase.PROMOTED or run is None:
         raise TerminalError(
             f"{flow} is not promoted: there is nothing to return from",
-            hint="`twinlog recovery status` says where it stands",
+            "`twinlog recovery status` says where it stands",
             code="not-promoted",
             flow=flow,
         )
@@ -309,7 +309,7 @@ def brings_nothing_home(flow: str) -> TerminalError:
     here, _, away = home.partition("->")
     return TerminalError(
         f"{flow} brings nothing home now: no way home of {home} has begun",
-        hint=f"`twinlog failback --flow '{home}'` goes home; if {away} is lost and clients worked there:"
+        f"`twinlog failback --flow '{home}'` goes home; if {away} is lost and clients worked there:"
         f" docs/failover.md says how {here} takes them back by hand",
         code="no-failover",
         flow=flow,
@@ -325,7 +325,7 @@ def refuse_paused(flow: str, ledger: Ledger) -> None:
     back = "migrate takeover" if state is not None and state.handed_over else "resume"
     raise TerminalError(
         f"{flow} is paused{why}",
-        hint=f"`twinlog {back}` first: what is left has to be copied",
+        f"`twinlog {back}` first: what is left has to be copied",
         code="paused",
         flow=flow,
     )
@@ -340,7 +340,7 @@ def on_its_way_home(flow: str, ledger: Ledger) -> TerminalError:
     back = "" if arrived else f"; `twinlog recovery abort --flow '{home}' --reason ...` turns back"
     return TerminalError(
         f"{home} is on its way home{f', by {state.by}' if state else ''}: no failover begins meanwhile",
-        hint=f"`twinlog failback --flow '{home}'` goes on{back}",
+        f"`twinlog failback --flow '{home}'` goes on{back}",
         code="failing-back",
         flow=flow,
     )
@@ -384,7 +384,7 @@ def require_held(flow: str, ledger: Ledger, actor: Actor, run_name: str) -> Reco
     word = FAILBACK if run is not None and run.mode == FAILBACK else "failover"
     raise FencedError(
         f"the {word} of {flow} was {what}; this process changed nothing more",
-        hint="`twinlog recovery status` says where it stands",
+        "`twinlog recovery status` says where it stands",
         code="relieved",
         flow=flow,
         run=run_name,
@@ -396,7 +396,7 @@ def _promoted(flow: str, ledger: Ledger) -> TerminalError:
     since = f" by {state.by}" if state else ""
     return TerminalError(
         f"{flow} was failed over already{since}: {flow.partition('->')[2]} is promoted",
-        hint="nothing is left to do; `twinlog recovery status` tells of it, docs/failback.md how to go home",
+        "nothing is left to do; `twinlog recovery status` tells of it, docs/failback.md how to go home",
         code="promoted",
         flow=flow,
         step=StepName.PROMOTE.value,

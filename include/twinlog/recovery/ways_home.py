@@ -67,8 +67,7 @@ def way_home(configuration: Configuration, flow: FlowSettings) -> FlowSettings:
     if found is None:
         raise TerminalError(
             f"{flow.name} cannot go home: the file has no flow {name}, so how to copy home is not known",
-            hint=f"{name}.enabled = true, or {name}.emit.heartbeats.enabled = true if it is to copy"
-            " nothing else",
+            f"{name}.enabled = true, or {name}.emit.heartbeats.enabled = true if it is to copy nothing else",
             code="no-way-home",
             flow=flow.name,
         )
@@ -106,7 +105,7 @@ def require_reverse(flow: FlowSettings, reverse: FlowSettings | None) -> FlowSet
         return reverse
     raise TerminalError(
         f"no flow {_name(flow)} is enabled: nothing brings home what was written on {flow.target.alias}",
-        hint=f"{_name(flow)}.enabled = true, and run it once",
+        f"{_name(flow)}.enabled = true, and run it once",
         code="no-way-home",
         flow=flow.name,
     )

@@ -62,7 +62,7 @@ def not_equal(outcome: Json) -> TerminalError | None:
     hints = ["docs/audit.md says how to see the records"] if places else [it["hint"] for it in problems[:1]]
     return TerminalError(
         f"the audit does not call the copy equal, {outcome['difference_count']} differences: {'; '.join(reasons)}",
-        hint="".join(hints),
+        "".join(hints),
         code="not-equal",
     )
 

@@ -169,7 +169,7 @@ def no_java(environment: Mapping[str, str]) -> TerminalError | None:
         f"Spark finds no Java: JAVA_HOME is {home}, which has no bin/java"
         if home
         else "Spark finds no Java: JAVA_HOME is not set, and there is none on the path",
-        hint="set JAVA_HOME to a JDK 17 or 21 for Airflow's workers",
+        "set JAVA_HOME to a JDK 17 or 21 for Airflow's workers",
         code="java",
     )
 
@@ -182,7 +182,7 @@ def error_of(outcome: Json | None) -> TwinlogError | None:
     """
     if outcome is None:
         return TransientError(
-            "the Spark job ended without a result", hint="its last lines are above", code="spark-job"
+            "the Spark job ended without a result", "its last lines are above", code="spark-job"
         )
     error = outcome.get("error")
     if not isinstance(error, Mapping):

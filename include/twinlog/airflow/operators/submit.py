@@ -48,7 +48,7 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
         if self._connection["deploy_mode"] == "cluster":
             raise ConfigError(
                 f"the Airflow connection {SPARK_CONNECTION} has deploy mode cluster, where a job's result stays",
-                hint="set its deploy mode to client",
+                "set its deploy mode to client",
             )
         # As `env_vars` the provider would put it on a command line for YARN, and for Kubernetes nowhere else.
         self._env = job_environment(self._connection["master"]) | {MARK: self._mark}

@@ -53,7 +53,7 @@ class FailoverReadinessSensor(BaseSensorOperator):  # type: ignore[misc]
         if arguments.get("mode") in MODES:
             raise UsageError(
                 f"mode={arguments['mode']!r}: a sensor's mode is poke or reschedule",
-                hint=f"write failover_mode={arguments['mode']!r}",
+                f"write failover_mode={arguments['mode']!r}",
             )
         super().__init__(**with_outlet(with_retries(arguments), flow, readiness))
         self.flow = flow

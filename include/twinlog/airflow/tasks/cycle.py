@@ -78,7 +78,7 @@ def discover(flow_name: str) -> Json:
             f"{flow.name} does not replicate {', '.join(unknown)}: {reasons.get(unknown[0], 'no such topic')}"
         )
         get_current_context()["ti"].xcom_push(REFUSED_KEY, why)
-        raise UsageError(why, hint="correct `topics` in the trigger form", flow=flow.name)
+        raise UsageError(why, "correct `topics` in the trigger form", flow=flow.name)
     left_out = dict(Counter(out.reason for out in discovery.left_out))
     return shortened(shown(discovery, left_out=left_out), "`twinlog plan`")
 
@@ -186,7 +186,7 @@ def validate(flow_name: str) -> Json:
         context["ti"].xcom_push("return_value", document)
         raise TerminalError(
             "; ".join(f"{check.name}: {check.message}" for check in result.failed),
-            hint="do not rely on this copy before it is understood",
+            "do not rely on this copy before it is understood",
             code="validation",
         )
     return document
@@ -208,7 +208,7 @@ def publish(flow_name: str, outlet_events: Any) -> Json:
     context = get_current_context()
     run, ti = context["dag_run"], context["ti"]
     if refused := ti.xcom_pull(task_ids="discover", key=REFUSED_KEY):
-        raise UsageError(f"no cycle is reported: {refused}", hint="correct the trigger form")
+        raise UsageError(f"no cycle is reported: {refused}", "correct the trigger form")
     failed = failed_tasks(ti.get_task_states(run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}))
     copied = reported_copy(ti.xcom_pull(task_ids="copy"), failed)
     reasons = why_not_a_success(failed, ti.xcom_pull(task_ids="sync_topics"))

@@ -81,7 +81,7 @@ def run_drill(flow_name: str, outlet_events: Any) -> Json:
     if report.state is DrillState.WAITING:
         require_a_group(params["groups"], report)
         raise AirflowSkipException(last)
-    raise TerminalError(last, hint="docs/runbooks/drill.md says what to do", code="drill", flow=flow.name)
+    raise TerminalError(last, "docs/runbooks/drill.md says what to do", code="drill", flow=flow.name)
 
 
 def require_a_group(pattern: str, report: DrillReport) -> None:
@@ -89,7 +89,7 @@ def require_a_group(pattern: str, report: DrillReport) -> None:
     if pattern != PARAMS["groups"].value and not report.groups and not report.not_drilled:
         raise UsageError(
             f"groups: no group with a position matches {pattern!r}: nothing was drilled",
-            hint="correct `groups` in the trigger form; `twinlog groups` lists them",
+            "correct `groups` in the trigger form; `twinlog groups` lists them",
         )
 
 
@@ -100,7 +100,7 @@ def _groups(pattern: str) -> Any:
     try:
         return NameFilter((pattern,))
     except ConfigError as error:
-        raise UsageError(f"groups: {error.message}", hint=error.hint) from None
+        raise UsageError(f"groups: {error.message}", error.hint) from None
 
 
 def asset_extra(report: DrillReport) -> Mapping[str, Any]:

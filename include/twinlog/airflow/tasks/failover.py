@@ -345,7 +345,7 @@ def _take_back(flow_name: str, by: str, reason: str) -> Json:
     if ended.left:
         raise TerminalError(
             f"{ended.run} of {flow_name} was taken back, but {'; '.join(ended.left)}",
-            hint="clear this task to try again",
+            "clear this task to try again",
             code="failover",
         )
     return shown(ended)

@@ -106,7 +106,7 @@ def schemas(flow_name: str) -> Json:
         first = found.conflicts[0]
         raise TerminalError(
             f"{first.subject}: {first.message}{and_more(len(found.conflicts))}; the other subjects are copied",
-            hint="docs/schema-registry.md says what each code means",
+            "docs/schema-registry.md says what each code means",
             code="schemas",
             flow=flow_name,
         )
@@ -184,4 +184,4 @@ def _raise_refused(refused: tuple[Refusal, ...]) -> None:
     if refused:
         first = refused[0]
         what = f"{first.name}: {first.message}{and_more(len(refused))}; everything else is done"
-        raise ClusterRefused(what, hint=first.hint, code="metadata")
+        raise ClusterRefused(what, first.hint, code="metadata")

@@ -70,7 +70,7 @@ def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
         context["ti"].xcom_push("return_value", shown)
         verdict, *reasons = why_not(asked.result)
         raise TerminalError(
-            f"{verdict} {'; '.join(reasons)}", hint="docs/gate.md says what to do", code="not-ready"
+            f"{verdict} {'; '.join(reasons)}", "docs/gate.md says what to do", code="not-ready"
         )
     return shown
 
@@ -91,7 +91,7 @@ def gate_request(mode: str, producers_stopped: bool, canary: bool) -> GateReques
     from twinlog.judge.check import Mode
 
     if mode not in MODES:
-        raise UsageError(f"the gate has no mode {mode!r}", hint="use planned or source-dead")
+        raise UsageError(f"the gate has no mode {mode!r}", "use planned or source-dead")
     planned = mode == Mode.PLANNED.value
     return GateRequest(Mode(mode), still_writing=planned and not producers_stopped, canary=planned and canary)
 

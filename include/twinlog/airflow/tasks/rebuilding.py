@@ -58,9 +58,9 @@ def asked_topic(params: Mapping[str, Any]) -> str:
     """Return the topic in the form.  Raises UsageError if there is none, or it is not confirmed.  Pure."""
     topic = str(params["topic"]).strip()
     if not topic:
-        raise UsageError("no topic is named", hint="fill in `topic` in the trigger form")
+        raise UsageError("no topic is named", "fill in `topic` in the trigger form")
     if not params["dry_run"] and str(params["confirm"]).strip() != topic:
         raise UsageError(
-            f"`confirm` does not say {topic}", hint="write the topic's name again: its copy is deleted"
+            f"`confirm` does not say {topic}", "write the topic's name again: its copy is deleted"
         )
     return topic

@@ -46,7 +46,7 @@ def translate_group(flow_name: str) -> Json:
     params = context["params"]
     groups = Groups(tuple(params["groups"] or ()), params["pattern"] or "")
     if not groups:
-        raise UsageError("the form names no group", hint="give Groups, or a Pattern")
+        raise UsageError("the form names no group", "give Groups, or a Pattern")
     at_ms, flow = _time(params["at"]), flow_of(flow_name)
     with opened_own(flow) as clusters:
         found = translate_groups(flow, clusters, groups, at_ms)
@@ -56,7 +56,7 @@ def translate_group(flow_name: str) -> Json:
         first = found.unanswered[0]
         raise TerminalError(
             f"{len(found.unanswered)} of {len(found.answers)} offsets have no translation; first: {first.message}",
-            hint="see the task's XCom; `twinlog translate` shows all of them",
+            "see the task's XCom; `twinlog translate` shows all of them",
             code="untranslated",
         )
     return document

@@ -91,7 +91,7 @@ def apply(
     from twinlog.state.own_clusters import open_own_clusters
 
     if plan is not None and topics:
-        raise UsageError("--topic chooses what is planned, and --plan has it", hint="leave one of them out")
+        raise UsageError("--topic chooses what is planned, and --plan has it", "leave one of them out")
     saved = None if plan is None else _read(plan, profile)
     chosen = _flow(config, flow or ([saved.flow] if saved else None), profile)
     with open_own_clusters(chosen) as clusters:
@@ -118,11 +118,11 @@ def _read(path: Path, profile: Profile | None) -> SavedPlan:
     try:
         saved = parse_plan(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="check --plan", file=str(path)) from error
+        raise UsageError(f"{path} cannot be read: {error}", "check --plan", file=str(path)) from error
     if profile not in {None, saved.profile}:
         raise UsageError(
             f"{path} was made for profile {saved.profile.value}",
-            hint="leave out --profile, or make a new plan",
+            "leave out --profile, or make a new plan",
             file=str(path),
         )
     return saved

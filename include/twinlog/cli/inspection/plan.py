@@ -97,7 +97,7 @@ def plan(
     chosen = options.parse_topics(topics)
     if explain:
         if until:
-            raise UsageError("--until is about what a cycle copies", hint="leave out --until or --explain")
+            raise UsageError("--until is about what a cycle copies", "leave out --until or --explain")
         return explain_file(config, flow, chosen)
     until_ms = options.parse_moment(until) if until else None
     flows = load_flows(config, flow)

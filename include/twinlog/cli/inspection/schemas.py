@@ -51,7 +51,7 @@ def _require_following(flow: FlowSettings, target: ClusterReader) -> None:
     if phase.out_of_service:
         raise TerminalError(
             f"{flow.name} is {phase.value}: clients register, or soon will, on {flow.target.alias}",
-            hint="a failover and the way home copy what is left themselves",
+            "a failover and the way home copy what is left themselves",
             code="promoted",
             flow=flow.name,
         )

@@ -101,7 +101,7 @@ def only_topics(status: FlowStatus, named: frozenset[str] | None) -> FlowStatus:
     if lacking:
         raise UsageError(
             f"nothing is known of topic {min(lacking)}: the flow does not copy it",
-            hint="--topic takes names of source topics",
+            "--topic takes names of source topics",
             flow=status.flow,
         )
     return replace(status, **left)

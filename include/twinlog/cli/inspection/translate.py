@@ -114,27 +114,27 @@ def _check(
     """Refuse lines that ask for nothing, or for two things at once."""
     asked = [bool(offsets), bool(group or groups), bool(offsets_file)]
     if sum(asked) > 1:
-        raise UsageError("offsets, groups and a file cannot be translated in one go", hint="give one of them")
+        raise UsageError("offsets, groups and a file cannot be translated in one go", "give one of them")
     if not any(asked) and at is None:
         raise UsageError(
             "nothing to translate",
-            hint="give --group, --groups, --offsets, --at, or offsets such as orders:0:42",
+            "give --group, --groups, --offsets, --at, or offsets such as orders:0:42",
         )
     if at is not None and (offsets or offsets_file):
-        raise UsageError("--at finds offsets by time", hint="leave out the offsets, or --at")
+        raise UsageError("--at finds offsets by time", "leave out the offsets, or --at")
     if topics is not None and (any(asked) or at is None):
-        raise UsageError("--topic bounds what --at finds without a group", hint="leave it out")
+        raise UsageError("--topic bounds what --at finds without a group", "leave it out")
     if reverse and (group or groups or at is not None):
-        raise UsageError("--reverse takes offsets of the target", hint="give them one by one, or in a file")
+        raise UsageError("--reverse takes offsets of the target", "give them one by one, or in a file")
     if write is not None and not offsets_file:
-        raise UsageError("--write writes the form of an --offsets file", hint="use --output json instead")
+        raise UsageError("--write writes the form of an --offsets file", "use --output json instead")
 
 
 def _past(text: str) -> int:
     """Read --at; where a group will stand, or which record will come first, nobody knows yet."""
     at_ms = options.parse_moment(text, "--at")
     if at_ms > clock.now_ms():
-        raise UsageError(f"--at: {text} has not come yet", hint="give a time that has passed")
+        raise UsageError(f"--at: {text} has not come yet", "give a time that has passed")
     return at_ms
 
 
@@ -159,9 +159,7 @@ def _asks(document: OffsetDocument | None, offsets: Sequence[str] | None) -> Ite
         topic, _, numbers = word.partition(":")
         partition, _, offset = numbers.partition(":")
         if not topic or not _NUMBERS.fullmatch(numbers) or abs(int(offset)) > LARGEST:
-            raise UsageError(
-                f"{word!r} is no offset", hint="write topic:partition:offset, such as orders:0:42"
-            )
+            raise UsageError(f"{word!r} is no offset", "write topic:partition:offset, such as orders:0:42")
         yield Ask(topic, int(partition), int(offset))
 
 

@@ -43,7 +43,7 @@ def install(
     for path in contents:
         if path.exists() and not path.read_text(errors="replace").startswith(OURS):
             raise UsageError(
-                f"{path} is not twinlog's", hint="move it away, or choose another folder", code="foreign-file"
+                f"{path} is not twinlog's", "move it away, or choose another folder", code="foreign-file"
             )
     done = [_install(path, text) for path, text in contents.items()]
     for path in sorted((*dags.glob("*.py"), *plugins.glob("*.py"))):
@@ -59,9 +59,7 @@ def install(
 
 def _contents(name: str, place: Path) -> dict[Path, str]:
     if not place.is_dir():
-        raise UsageError(
-            f"--{name}: there is no folder {place}", hint="it is Airflow's: see airflow config list"
-        )
+        raise UsageError(f"--{name}: there is no folder {place}", "it is Airflow's: see airflow config list")
     shipped = folder("dags" if name == "dags" else "plugins")
     first = f"{OURS} {__version__}: `twinlog machine airflow` renews it.\n"
     return {place / path.name: first + path.read_text() for path in sorted(shipped.glob("*.py"))}

@@ -33,7 +33,7 @@ def demo(
     Example: `twinlog machine demo --keep`. Next: `twinlog machine demo --stop`.
     """
     if without_airflow and keep:
-        raise UsageError("--keep leaves Airflow's UI running", hint="leave out --without-airflow")
+        raise UsageError("--keep leaves Airflow's UI running", "leave out --without-airflow")
     from twinlog.lab.demo import by_hand
     from twinlog.lab.demo.play import play
     from twinlog.lab.demo.stage import open_machinery, open_stage, stop_kept

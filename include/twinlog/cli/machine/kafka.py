@@ -62,7 +62,7 @@ def kafka(
     match what:
         case What.START:
             if clusters is not None and not names:
-                raise UsageError("--clusters names no cluster", hint="such as --clusters A,B")
+                raise UsageError("--clusters names no cluster", "such as --clusters A,B")
             return _report(fleet.start_clusters(place, names or ["A", "B"], first_port))
         case What.STOP:
             _report(fleet.stop_clusters(place, names))

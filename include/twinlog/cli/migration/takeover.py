@@ -85,7 +85,7 @@ def takeover(
     if source_group and any(names):
         raise UsageError(
             "--source-group is of a program that is no MM2",
-            hint="leave out --connector, --offsets-topic and --worker-group",
+            "leave out --connector, --offsets-topic and --worker-group",
         )
 
     def copier(one: FlowSettings) -> Copier:
@@ -123,12 +123,12 @@ def _flows(
     config: Path, flow: list[str] | None, names: tuple[str, ...], depth: int
 ) -> tuple[FlowSettings, ...]:
     if depth < 1:
-        raise UsageError(f"--depth {depth} compares nothing", hint="give a number of records, at least 1")
+        raise UsageError(f"--depth {depth} compares nothing", "give a number of records, at least 1")
     flows = load_flows(config, flow)
     if len(flows) > 1 and any(names):
         raise UsageError(
             "--connector, --offsets-topic, --worker-group and --source-group are those of one flow",
-            hint="name it with --flow",
+            "name it with --flow",
         )
     return flows
 

@@ -119,18 +119,18 @@ def _refuse_mistakes(asked: _Asked, *, withdraw: bool) -> None:
     if asked.check:
         refuse_unknown([asked.check], "accept")
     if (asked.check or asked.seen) and not withdraw and not asked.reason:
-        raise UsageError("to accept something takes a reason", hint="fill --reason")
+        raise UsageError("to accept something takes a reason", "fill --reason")
     if (asked.check and asked.seen) or (withdraw and not asked.check):
-        raise UsageError("say one check, or --seen for all of a look", hint="see `twinlog accept --help`")
+        raise UsageError("say one check, or --seen for all of a look", "see `twinlog accept --help`")
     if asked.partitions and not re.fullmatch(r"\d{1,9}(-\d{1,9})?", asked.partitions):
-        raise UsageError(f"--partitions: {asked.partitions!r} are none", hint="write 3 or 0-5")
+        raise UsageError(f"--partitions: {asked.partitions!r} are none", "write 3 or 0-5")
     if min(asked.up_to or 0, asked.not_known) < 0:
-        raise UsageError("--up-to, --not-known: a number may not be below 0", hint="write the gate's")
+        raise UsageError("--up-to, --not-known: a number may not be below 0", "write the gate's")
     lone_range = asked.check == NO_GAPS and asked.subject and asked.partitions.isdecimal()
     if asked.offset is not None and not lone_range:
         raise UsageError(
             "--offset is about the lost range of one partition",
-            hint="twinlog accept no-gaps --for TOPIC --partitions 3 --offset 120; see `twinlog topics gaps`",
+            "twinlog accept no-gaps --for TOPIC --partitions 3 --offset 120; see `twinlog topics gaps`",
         )
 
 
@@ -159,7 +159,7 @@ def _wanted(flow: FlowSettings, clusters: Clusters, ledger: Ledger, asked: _Aske
         if last is None or asked.partitions:
             raise UsageError(
                 f"no look has shown by how much {asked.check} fails",
-                hint="say it: --up-to; or look: `twinlog gate`",
+                "say it: --up-to; or look: `twinlog gate`",
             )
         up_to, not_known = sum(amount.short for amount in last), sum(it.unknown for it in last)
     given = asked.check, asked.subject, asked.reason, who.by, who.known_by, now_ms, asked.until_ms
@@ -183,7 +183,7 @@ def _lost_ranges(
     if not found:
         raise TerminalError(
             f"{flow.name} has no gap of {asked.subject}-{asked.partitions} that begins at offset {asked.offset}",
-            hint="see `twinlog topics gaps`",
+            "see `twinlog topics gaps`",
             code="no-gap",
         )
     given = NO_GAPS, asked.subject, asked.reason, who.by, who.known_by, now_ms, asked.until_ms
@@ -202,7 +202,7 @@ def _given(flow: FlowSettings, ledger: Ledger, asked: _Asked) -> Accepted:
     of = f" for {asked.subject}" if asked.subject else ""
     raise TerminalError(
         f"{flow.name}: nobody has accepted {asked.check}{of}",
-        hint="see `twinlog accept`",
+        "see `twinlog accept`",
         code="not-accepted",
     )
 
@@ -211,9 +211,9 @@ def _until(text: str, now_ms: int) -> int:
     spans = text[-1:] in {"s", "m", "h", "d"}
     until_ms = now_ms + 1000 * options.parse_duration(text, "--until") if spans else _moment(text)
     if until_ms <= now_ms:
-        raise UsageError(f"--until: {text} has passed", hint="give a time to come")
+        raise UsageError(f"--until: {text} has passed", "give a time to come")
     if until_ms > now_ms + LONGEST_MS:
-        raise UsageError(f"--until: {text} is more than ten years away", hint="give an end")
+        raise UsageError(f"--until: {text} is more than ten years away", "give an end")
     return until_ms
 
 
@@ -238,7 +238,7 @@ def _refuse_unknown_subject(flow: FlowSettings, clusters: Clusters, ledger: Ledg
     if subject not in known:
         raise UsageError(
             f"--for: {flow.name} knows no topic or group {subject}",
-            hint="give the name that the gate shows",
+            "give the name that the gate shows",
             flow=flow.name,
         )
 
@@ -247,7 +247,7 @@ def _moment(text: str) -> int:
     try:
         return options.parse_moment(text)
     except UsageError as error:
-        raise UsageError(error.message, hint="write 2026-01-31T12:00:00Z, or a span such as 4h") from None
+        raise UsageError(error.message, "write 2026-01-31T12:00:00Z, or a span such as 4h") from None
 
 
 def _show(flow: FlowSettings, ledger: Ledger, now_ms: int) -> None:

@@ -28,17 +28,13 @@ def verify(
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"{file} cannot be read: {error.strerror}", hint="give the evidence's file"
-        ) from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "give the evidence's file") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not text", hint="give the evidence's file") from None
+        raise UsageError(f"{file} is not text", "give the evidence's file") from None
     try:
         found = verified(text, public)
     except FormatError as error:  # not a forgery: the file is something else
-        raise UsageError(
-            error.message, hint=error.hint or "give the file that `twinlog gate` wrote"
-        ) from None
+        raise UsageError(error.message, error.hint or "give the file that `twinlog gate` wrote") from None
     rows = [(name.replace("_", " "), value) for name, value in to_json(found).items()]
     show(
         {"verified": True, **to_json(found)},

@@ -62,11 +62,11 @@ def failback(
 
     if save:
         if tail is not None:
-            raise UsageError("--tail is about the way home", hint="leave out --save")
+            raise UsageError("--tail is about the way home", "leave out --save")
     elif not (home or dry_run or yes or sys.stdin.isatty()):
         raise TerminalError(
             "failback brings clients home, and without a terminal nobody can approve that: nothing was begun",
-            hint="--yes approves it beforehand; --save only counts what is on one side alone, and exports it",
+            "--yes approves it beforehand; --save only counts what is on one side alone, and exports it",
             code="not-approved",
         )
     configuration, chosen = (load_flow_or_way_home if save else load_one_flow)(config, flow)

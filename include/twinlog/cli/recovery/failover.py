@@ -74,9 +74,7 @@ def failover(
     from twinlog.recovery.steps.world import Request
 
     if bool(accept.strip()) != bool(seen) or (accept and (dry_run or yes)):
-        raise UsageError(
-            "--accept REASON and --seen ID go together, without --yes", hint="a dry run shows the ID"
-        )
+        raise UsageError("--accept REASON and --seen ID go together, without --yes", "a dry run shows the ID")
     configuration, chosen = load_flow_or_way_home(config, flow)
     seal = Seal.of(configuration, None if dry_run else chosen, sign_with)
     with (

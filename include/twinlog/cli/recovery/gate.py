@@ -66,7 +66,7 @@ def gate(
     if mode is Mode.SOURCE_DEAD and (canary or still_writing):
         raise UsageError(
             "--canary and --still-writing ask something of the source",
-            hint="leave them out, or --mode planned",
+            "leave them out, or --mode planned",
         )
     from twinlog.cluster.api import open_clusters
     from twinlog.gate import ask as step

@@ -66,7 +66,7 @@ class SecondNames:
             raise TerminalError(
                 f"{first} and {flow.name} are one flow: both targets are cluster {target_cluster_id}, which would hold"
                 " everything twice",
-                hint="leave one of the two out; topics can be split between sources, not between names of a target",
+                "leave one of the two out; topics can be split between sources, not between names of a target",
                 code="another-name",
                 flow=flow.name,
             )

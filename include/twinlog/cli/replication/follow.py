@@ -123,7 +123,7 @@ def follow_flows(
     if len(masters) > 1:
         raise UsageError(
             f"the flows have different Spark masters ({', '.join(map(without_options, masters))})",
-            hint="choose one with --master, or flows with --flow",
+            "choose one with --master, or flows with --flow",
         )
     looks = spark.looks(master) if len(copying) < len(flows) else None
     most = [flow.copy.lanes for flow in copying]
@@ -137,7 +137,7 @@ def follow_flows(
         )
         raise UsageError(
             f"{len(copying)} flows cannot be followed with {slots} Spark slots: each needs one at least",
-            hint=f"{more}, or choose flows with --flow",
+            f"{more}, or choose flows with --flow",
         )
     from twinlog.follow.leading import Leadership
     from twinlog.monitoring.exporter import Board, Endpoints
@@ -242,7 +242,7 @@ def _followed(
                 if not part.handed_on(clusters):
                     raise FencedError(
                         f"another twinlog took over flow {flow.name} (run {copied.taken_over_by})",
-                        hint="let one of them run; what this one committed counts, nothing else was written",
+                        "let one of them run; what this one committed counts, nothing else was written",
                         flow=flow.name,
                         run_id=copied.taken_over_by,
                     )

@@ -47,10 +47,10 @@ def offsets(
     named = options.parse_topics(topics)
     if to:
         if named is None or len(named) > 1 or partition is None:
-            raise UsageError("--to moves one partition", hint="add one --topic and --partition")
+            raise UsageError("--to moves one partition", "add one --topic and --partition")
         return _move(chosen, min(named), partition, to.strip(), reason, execute=execute)
     if execute or reason:
-        raise UsageError("nothing is moved without --to", hint="add --to OFFSET, or leave these out")
+        raise UsageError("nothing is moved without --to", "add --to OFFSET, or leave these out")
     from twinlog.lifecycle import positions
     from twinlog.topics.snapshot import FlowSnapshot
 

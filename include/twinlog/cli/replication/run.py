@@ -72,7 +72,7 @@ def run(
     """
     seconds = _seconds(duration, once=once, follow=follow)
     if until and seconds:
-        raise UsageError("--until bounds one cycle, it does not go with --for or --follow", hint="use --once")
+        raise UsageError("--until bounds one cycle, it does not go with --for or --follow", "use --once")
     asked = Request(
         new_run_id(), options.parse_topics(topics), options.parse_moment(until) if until else None
     )
@@ -100,17 +100,17 @@ def run(
 def _seconds(duration: str | None, *, once: bool, follow: bool) -> float:
     """Return how long to follow, 0 for one cycle.  Raises UsageError if not exactly one of the three is asked for."""
     if once and duration is not None:
-        raise UsageError("--once is one cycle and --for follows: not both", hint="leave one of them out")
+        raise UsageError("--once is one cycle and --for follows: not both", "leave one of them out")
     if follow and (once or duration is not None):
-        raise UsageError("--follow has no end, and goes with neither --once nor --for", hint="leave one out")
+        raise UsageError("--follow has no end, and goes with neither --once nor --for", "leave one out")
     if once:
         return 0
     if follow:
         return math.inf
     if duration is None:
-        raise UsageError("run needs --once, --for or --follow", hint="such as: twinlog run --once")
+        raise UsageError("run needs --once, --for or --follow", "such as: twinlog run --once")
     if not (seconds := options.parse_duration(duration)):
-        raise UsageError(f"--for: {duration} is no time to follow", hint="--once runs one cycle")
+        raise UsageError(f"--for: {duration} is no time to follow", "--once runs one cycle")
     return seconds
 
 

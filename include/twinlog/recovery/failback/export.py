@@ -115,7 +115,7 @@ def _one_chunk(
     ledger = read_behind_fence(flow, clusters.target)
     if require_promoted(flow, ledger) != run:
         raise TerminalError(
-            f"{flow.name} was failed over again meanwhile", hint="run it again", code="not-promoted"
+            f"{flow.name} was failed over again meanwhile", "run it again", code="not-promoted"
         )
     notes = of_run(ledger, run, tails)
     records, noted = chunk(flow, tails, notes, run, read, clock.now_ms(), CHUNK_BYTES)

@@ -116,7 +116,7 @@ def approver_of(flow: FlowSettings, target: Cluster, driver: str) -> str:
     for accepted in counting(read_ledger(flow, target).accepted, YES_TO_SAVE, clock.now_ms()):
         if accepted.subject == driver:
             return accepted.by
-    raise TerminalError("nobody has approved this run", hint="clear the task `approve`", code="not-approved")
+    raise TerminalError("nobody has approved this run", "clear the task `approve`", code="not-approved")
 
 
 def _told(flow: FlowSettings, clusters: Clusters, reverse: FlowSettings | None) -> FlowSettings:
@@ -129,7 +129,7 @@ def _told(flow: FlowSettings, clusters: Clusters, reverse: FlowSettings | None) 
         return known
     raise TerminalError(
         f"what {flow.source.alias} alone has is not known: no ledger there says how far the copies go",
-        hint=f"`twinlog recovery status` says where {reverse.name if reverse else 'the flow'} stands;"
+        f"`twinlog recovery status` says where {reverse.name if reverse else 'the flow'} stands;"
         " `twinlog audit` calls such records extra",
         code="no-way-home",
         flow=flow.name,

@@ -95,7 +95,7 @@ def _run(there: Way, back: Way, request: Request, tools: Tools, read: Read) -> F
                 raise TerminalError(
                     f"{topic.topic} is {topic.remote_topic} on {flow.target.alias}, and {back.flow.name} does not bring"
                     f" it home to {topic.topic}",
-                    hint=f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failback.md says how"
+                    f"twinlog failback --save --flow '{flow.name}' saves what there is; docs/failback.md says how"
                     " clients go home by hand",
                     code="no-way-home",
                     flow=flow.name,
@@ -198,7 +198,7 @@ def _require_valid(flow: FlowSettings, ledger: Ledger, approval: Approval) -> No
     what = "a way home was given up" if failover == approval.failover else "its state has changed"
     raise TerminalError(
         f"{flow.name}: {what} after {approval.by or 'somebody'} had approved",
-        hint=AGAIN,
+        AGAIN,
         code="approval-expired",
         flow=flow.name,
     )

@@ -150,7 +150,7 @@ def _begun(topic: DiscoveredTopic, back: Way, ledger: Ledger) -> Incarnation | N
             raise TerminalError(
                 f"{topic.topic} was deleted and created again on {back.flow.target.alias} since records came home to"
                 " it, so which of them it holds is not known",
-                hint="`twinlog failback --save` saves what there is; docs/runbooks/failback.md: by hand",
+                "`twinlog failback --save` saves what there is; docs/runbooks/failback.md: by hand",
                 code="no-way-home",
                 topic=topic.topic,
             )
@@ -210,7 +210,7 @@ def _copied_end(snapshot: FlowSnapshot, topic: DiscoveredTopic, it: DiscoveredPa
     raise TerminalError(
         f"{topic.topic}-{it.partition} was copied, and its map does not say where the copies in {topic.remote_topic}"
         " end, so what clients wrote behind them is not known",
-        hint="`twinlog failback --save` saves what there is; docs/runbooks/failback.md: by hand",
+        "`twinlog failback --save` saves what there is; docs/runbooks/failback.md: by hand",
         code="no-way-home",
         topic=topic.topic,
     )

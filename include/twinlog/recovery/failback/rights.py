@@ -99,7 +99,7 @@ def _refusal(flow: FlowSettings, lacking: list[Finding], what: str) -> ClusterRe
     return ClusterRefused(
         f"{principal(by_alias[first.cluster])} may not {', '.join(lacking[0].missing)} {name} of {first.cluster}:"
         f" {what} needs that to {first.why}{and_more(len(lacking))}; nothing was changed",
-        hint="; ".join(acl_lines(lacking, by_alias)),
+        "; ".join(acl_lines(lacking, by_alias)),
         code="unauthorised",
         flow=flow.name,
         cluster=first.cluster,

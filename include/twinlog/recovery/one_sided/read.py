@@ -80,7 +80,7 @@ def _records(reader: PartitionReader, stretch: Stretch, start: int) -> Iterator[
             if item.reason is Unproved.RECREATED:
                 raise TerminalError(
                     f"{stretch.place} was deleted, created anew or cut while it was read",
-                    hint="run it again",
+                    "run it again",
                     code="recreated",
                     topic=stretch.topic,
                 )

@@ -127,7 +127,7 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     found, agreed, by = replace(world.found, cost=cost), world.tools.agreed, world.journal.actor.by
     if agreed not in {"", cost}:
         what = f"{by} has approved `{agreed}`, and now it is `{cost}`"
-        return learned(failed_by(TerminalError(what, hint=AGAIN, code="approval-expired")), found)
+        return learned(failed_by(TerminalError(what, AGAIN, code="approval-expired")), found)
     answer, actor = world.tools.approve(singular(question)), world.journal.actor
     before = _said_before(world, cost)
     if answer is Answer.NOBODY:
