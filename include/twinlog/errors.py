@@ -22,6 +22,11 @@ class ExitCode(IntEnum):
     USAGE = 2
     CLUSTER = 3
 
+    @classmethod
+    def of(cls, yes: object) -> ExitCode:
+        """Return the code of a yes, or of a no."""
+        return cls.DONE if yes else cls.SAYS_NO
+
 
 class TwinlogError(Exception):
     """Base of every error that twinlog raises on purpose.  Raise one of the two kinds below, not this class.

@@ -46,9 +46,7 @@ def request_of(context: Mapping[str, Any]) -> CycleRequest:
     return cycle_request(context["params"], run_type=run.run_type.value, interval_end=run.data_interval_end)
 
 
-def cycle_request(
-    params: Mapping[str, Any], *, run_type: str, interval_end: dt.datetime | None
-) -> CycleRequest:
+def cycle_request(params: Json, *, run_type: str, interval_end: dt.datetime | None) -> CycleRequest:
     """Return what the trigger form asks for; its `until` overrides the data interval.
 
     A backfill run ends at its data interval.  A scheduled or manual run copies up to now: its interval ended moments

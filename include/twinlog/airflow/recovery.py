@@ -87,7 +87,7 @@ def who(run: Any) -> str:
 
 
 def request_of(
-    task: str, flow: FlowSettings, context: Any, answer: Mapping[str, Any] | None = None
+    task: str, flow: FlowSettings, context: Any, answer: Json | None = None
 ) -> FailoverRequest | FailbackRequest:
     """Return what a task does of a failover, or of the way home, and for whom.
 
@@ -145,7 +145,7 @@ def driver_of(run: Any) -> str:
     return f"{run.dag_id}/{run.run_id}"
 
 
-def approver(answer: Mapping[str, Any] | None) -> str:
+def approver(answer: Json | None) -> str:
     """Return the name of the person who approved.
 
     Raises AirflowSkipException if a person has rejected it, TerminalError if nobody has answered.
@@ -157,13 +157,13 @@ def approver(answer: Mapping[str, Any] | None) -> str:
     return answered_by(answer)
 
 
-def answered_by(answer: Mapping[str, Any]) -> str:
+def answered_by(answer: Json) -> str:
     """Name the person who answered."""
     user = answer.get("responded_by_user") or {}
     return str(user.get("name") or "airflow")
 
 
-def goes_home(params: Mapping[str, Any]) -> bool:
+def goes_home(params: Json) -> bool:
     """Say whether the form asks for the way home.  Raises UsageError for a tail without it."""
     if params["tail"] and not params["home"]:
         raise UsageError("tail is about the way home", "turn home on, or leave tail empty")

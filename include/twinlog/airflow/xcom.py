@@ -107,7 +107,7 @@ def _cut(value: Any, items: int, characters: int, missing: Counter[str], name: s
     return short(value, characters) if isinstance(value, str) else value
 
 
-def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
+def lines_of(result: Json) -> Iterator[str]:
     """Yield a line for the plain facts of a result and for each mapping in it, and a few per list; long lines are cut.
 
     A group or a principal may have any name; it cannot start a new line.
@@ -115,7 +115,7 @@ def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
     return (short(visible(in_airflow(line)), MOST_CHARACTERS) for line in _lines_of(result))
 
 
-def _lines_of(result: Mapping[str, Any]) -> Iterator[str]:
+def _lines_of(result: Json) -> Iterator[str]:
     facts = {name: value for name, value in result.items() if not isinstance(value, list | Mapping)}
     yield _facts(facts)
     for name, value in result.items():
@@ -140,6 +140,6 @@ def _short(value: Any) -> Any:
     return value
 
 
-def _facts(facts: Mapping[str, Any]) -> str:
+def _facts(facts: Json) -> str:
     """Write `name=value` for every value that is not empty."""
     return " ".join(f"{name}={value}" for name, value in facts.items() if value not in ("", None, [], {}))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from twinlog import clock
 from twinlog.clock import seconds_since
@@ -27,6 +26,7 @@ from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.grouped import grouped
 from twinlog.groups.recall import known_life
+from twinlog.jsonable import Json
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger, require_own
 from twinlog.state.progress import Maps, reported_progress
@@ -149,7 +149,7 @@ class _Past:
     `numbers` are the partitions of which something was reported or copied, `early` counts what was deleted early.
     """
 
-    said: Mapping[str, Any] | None
+    said: Json | None
     pictures: Mapping[str, KnownTopic]
     reported: Mapping[TopicPartition, int]
     numbers: Mapping[str, Collection[int]]
@@ -258,7 +258,7 @@ def _partition(
     )
 
 
-def _early_then(at: TopicPartition, said: Mapping[str, Any] | None, lag: Count) -> Count:
+def _early_then(at: TopicPartition, said: Json | None, lag: Count) -> Count:
     """Count what was deleted early of a copy that another engine makes: no audit looks for it, cycles do.  Pure."""
     early = (said or {}).get("deleted_early")
     return NOT_SEEN if early is None or lag == NOT_SEEN else early.get(at.topic, {}).get(str(at.partition), 0)
@@ -273,9 +273,7 @@ class Waiting:
     undecided: Count
 
 
-def waiting_then(
-    at: TopicPartition, said: Mapping[str, Any] | None, last: int | None, *, unread: bool = False
-) -> Waiting:
+def waiting_then(at: TopicPartition, said: Json | None, last: int | None, *, unread: bool = False) -> Waiting:
     """Compute what of a partition was not copied; `last` is its last copied upstream offset.  Pure.
 
     `said` is the last report, `unread` that the cycle could not look at all partitions of the topic then.
@@ -353,7 +351,7 @@ def _most_missing(ledger: Ledger, now_ms: int) -> float | None:
     return None if waited is None or age is None else round(waited + age, 3)
 
 
-def _reported(said: Mapping[str, Any], key: str, unseen: int) -> Total:
+def _reported(said: Json, key: str, unseen: int) -> Total:
     """Return a number of the last report, in which partitions that it could not look at are not counted."""
     records = said.get(key)
     return Total(0, NO_REPORT.why) if records is None else Total(records, not_looked_at(unseen))

@@ -6,13 +6,12 @@ Evidence of a failover, a failback or a drill tells what was done and found, of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, Template
 
@@ -27,7 +26,7 @@ from twinlog.gate.answer import GateCheck, GateResult
 from twinlog.gate.ask import GateAnswer
 from twinlog.gate.evidence import Seal
 from twinlog.grouped import grouped
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.judge.data_docs import new_report, reports_folder, write_data_docs
 from twinlog.judge.observed import WHAT_TO_DO
 from twinlog.state.ledger import write_ledger
@@ -153,7 +152,7 @@ def keep(
     return Kept(str(evidence), str(page), digest, seal.signed_by, seen)
 
 
-def keep_run(flow: FlowSettings, name: str, recovery: Mapping[str, Any], seal: Seal) -> tuple[str, str]:
+def keep_run(flow: FlowSettings, name: str, recovery: Json, seal: Seal) -> tuple[str, str]:
     """Write the evidence of a failover, a failback or a drill, sealed; return its path and its digest.
 
     Raises TerminalError `reports` if the folder of the reports cannot be written to.

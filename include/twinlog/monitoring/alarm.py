@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinlog.clock import is_due, seconds_since
 from twinlog.config.file.providers import Secret, reveal
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, last_proof
+from twinlog.jsonable import Json
 from twinlog.visible import first_few, for_chats, visible
 
 if TYPE_CHECKING:  # A Dag file is parsed with this module, and without what reads a cluster.
@@ -52,9 +53,7 @@ def held_back(flow: FlowSettings, undecided: Iterable[UndecidedPartition]) -> di
     }
 
 
-def news(
-    faults: Mapping[str, str], told: Mapping[str, Any], now_ms: int
-) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+def news(faults: Mapping[str, str], told: Json, now_ms: int) -> tuple[tuple[str, ...], Json]:
     """Return the lines to tell now, and what is told then: `at_ms`, and the names of the `faults`.  Pure.
 
     Nothing is told again before REMINDER_MS have passed, unless there is one more fault; one that went away is

@@ -18,7 +18,7 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.facts.partition import PartitionFacts
 from twinlog.formats.ledger.records import CycleReport
-from twinlog.jsonable import NOT_SHOWN
+from twinlog.jsonable import NOT_SHOWN, Json
 from twinlog.judge import at_risk
 from twinlog.kafka_types import TopicPartition
 from twinlog.metadata import apply_plan
@@ -37,7 +37,7 @@ def run(
     flow: FlowSettings,
     clusters: Clusters,
     run_id: str,
-    copy_result: Mapping[str, Any] | None,
+    copy_result: Json | None,
     started_ms: int,
     facts: FlowFacts | None = None,
     *,
@@ -78,7 +78,7 @@ def run(
     return report
 
 
-def _stopped(copy_result: Mapping[str, Any] | None, facts: FlowFacts) -> Mapping[TopicPartition, str]:
+def _stopped(copy_result: Json | None, facts: FlowFacts) -> Mapping[TopicPartition, str]:
     """Return why partitions are stopped: by this cycle's copy, or by an earlier one, with nothing copied since."""
     return {
         **{copy.topic_partition: copy.message for copy in still_stopped(facts)},
@@ -105,7 +105,7 @@ def make_report(
     flow: FlowSettings,
     facts: FlowFacts,
     run_id: str,
-    copy_result: Mapping[str, Any] | None,
+    copy_result: Json | None,
     started_ms: int,
     *,
     failed: bool,
@@ -197,7 +197,7 @@ def _by_topic(numbers: Iterable[tuple[PartitionFacts, Count | None]]) -> dict[st
     return found
 
 
-def _partition(row: PartitionFacts, copied: Mapping[TopicPartition, Mapping[str, Any]]) -> PartitionReport:
+def _partition(row: PartitionFacts, copied: Mapping[TopicPartition, Json]) -> PartitionReport:
     this_cycle = copied.get(row.topic_partition, {})
     return PartitionReport(
         partition=row.partition,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from twinlog.copying.result import TRANSIENT_CODES
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.partition import PartitionFacts
+from twinlog.jsonable import Json
 from twinlog.kafka_types import OfPartition, TopicPartition
 
 MOST = 100
@@ -32,7 +32,7 @@ class StoppedCopy(OfPartition):
     message: str
 
 
-def stopped_in(copy_result: Mapping[str, Any] | None) -> Mapping[TopicPartition, str]:
+def stopped_in(copy_result: Json | None) -> Mapping[TopicPartition, str]:
     """Return why partitions of a copy stopped, without those that may go on by themselves."""
     if copy_result is None or copy_result.get("transient"):
         return {}
@@ -69,7 +69,7 @@ def still_stopped(facts: FlowFacts) -> tuple[StoppedCopy, ...]:
     return tuple(found)
 
 
-def _stands(row: PartitionFacts, summary: Mapping[str, Any]) -> bool:
+def _stands(row: PartitionFacts, summary: Json) -> bool:
     """Say whether there is more to copy, or a log that ends before the copy does, and nothing was copied since."""
     reported = summary.get("next_upstream", {}).get(row.topic, {}).get(str(row.partition))
     unfinished = row.lag_records != 0 or row.undecided_records != 0

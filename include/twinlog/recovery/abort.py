@@ -52,7 +52,7 @@ class AbortResult:
     @property
     def exit_code(self) -> ExitCode:
         """Return 1 while something is left to do."""
-        return ExitCode.SAYS_NO if self.left else ExitCode.DONE
+        return ExitCode.of(not self.left)
 
 
 def run(

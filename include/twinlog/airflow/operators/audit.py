@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
 
@@ -33,7 +32,7 @@ PARAMS = {
 }
 
 
-def audit_request(params: Mapping[str, Any]) -> AuditRequest:
+def audit_request(params: Json) -> AuditRequest:
     """Return what the trigger form asks for."""
     # Dag files are parsed every few seconds, without what only tasks need.
     from twinlog.audit.request import AuditMode, AuditRequest

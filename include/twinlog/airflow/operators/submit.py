@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from twinlog.airflow.flows import SPARK_CONNECTION
 from twinlog.airflow.versions import AirflowNotFoundException
 from twinlog.airflow.xcom import short
 from twinlog.errors import ConfigError
+from twinlog.jsonable import Json
 from twinlog.spark.classes import submit_options
 from twinlog.spark.request import MARK
 from twinlog.spark.session import local_address
@@ -37,7 +38,7 @@ class StepSubmitHook(SparkSubmitHook):  # type: ignore[misc]
     def __init__(self, *, master: str, name: str, arguments: Sequence[str]) -> None:
         self._master = master
         self._mark = f"twinlog-{secrets.token_hex(16)}"
-        self.result: Mapping[str, Any] | None = None
+        self.result: Json | None = None
         super().__init__(
             conn_id=SPARK_CONNECTION,
             name=name,

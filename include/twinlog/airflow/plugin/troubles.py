@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from twinlog.airflow.plugin.reading import SeenFlow
@@ -62,6 +63,9 @@ class Trouble:
     todo: str = ""
 
 
+_bad, _warning = partial(Trouble, Tone.BAD), partial(Trouble, Tone.WARN)
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """A flow's state in a word or two, with its tone."""
@@ -93,7 +97,7 @@ def readiness_of(seen: SeenFlow) -> tuple[State, ...]:
 def troubles_of(seen: SeenFlow, now: float) -> tuple[Trouble, ...]:
     """Return all of it, worst first."""
     if seen.error:
-        return (Trouble(Tone.BAD, seen.error, for_a_page(seen.hint, "docs/errors.md")),)
+        return (_bad(seen.error, for_a_page(seen.hint, "docs/errors.md")),)
     if seen.status is None or seen.ledger is None:
         return ()
     every = [
@@ -151,17 +155,15 @@ def _at_rest(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
     if settings.homes is not None or status.state is not FlowPhase.ACTIVE:
         return
     if not status.has_run:
-        yield Trouble(Tone.BAD, "This flow has never run.", "Unpause its Dag.")
+        yield _bad("This flow has never run.", "Unpause its Dag.")
     elif status.stands_still:
-        yield Trouble(
-            Tone.BAD,
+        yield _bad(
             f"No cycle has ended for {duration(status.cycle_age_seconds)}, longer than the RPO.",
             "See whether its Dag is paused, and whether the scheduler runs.",
         )
     if status.has_run and all(readiness.ready is None for readiness in status.readiness):
         since = next((readiness.since for readiness in status.readiness if readiness.since), "")
-        yield Trouble(
-            Tone.WARN,
+        yield _warning(
             f"The readiness gate was {f'not asked since {since}' if since else 'never asked'}:"
             " whether a failover could begin is not known.",
             "Dag failover_readiness.",
@@ -181,14 +183,13 @@ def _stale(seen: SeenFlow, now: float) -> Iterator[Trouble]:
 def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
     source = settings.source.alias
     if not status.source_reachable:
-        yield Trouble(
-            Tone.BAD,
+        yield _bad(
             f"{source} does not answer. What is shown is what the last cycle report said, and its age.",
             f"If {source} is lost: Dag failover, mode source-dead (docs/failover.md).",
         )
     if status.held:
         why = status.held.partition("; `")[0]  # commands follow
-        yield Trouble(Tone.WARN, f"The flow is {why}. Nothing is copied.", _goes_on(status, settings))
+        yield _warning(f"The flow is {why}. Nothing is copied.", _goes_on(status, settings))
     for problem in status.problems:
         yield Trouble(
             Tone.BAD if problem.blocking else Tone.WARN,
@@ -196,40 +197,35 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
             for_a_page(problem.hint, "docs/errors.md"),
         )
     for stopped in status.stopped_partitions[:NAMED]:
-        yield Trouble(Tone.BAD, f"Nothing is copied of {stopped.message}", "docs/errors.md says what to do.")
+        yield _bad(f"Nothing is copied of {stopped.message}", "docs/errors.md says what to do.")
     for held in status.undecided:
-        yield Trouble(Tone.WARN, held.message, for_a_page(held.hint, "docs/topics.md"))
+        yield _warning(held.message, for_a_page(held.hint, "docs/topics.md"))
     over = [topic.topic for topic in status.topics if topic.over_budget]
     if over and status.has_run:
         lanes = (
             "See the log of the Dag's last run; more partitions at once: twinlog.lanes (docs/operations.md)."
         )
-        yield Trouble(
-            Tone.BAD,
+        yield _bad(
             f"Further behind than the RPO allows: {listed(over, NAMED)}.",
             "" if status.stands_still else lanes,
         )
     if status.unseen_partitions:
-        yield Trouble(
-            Tone.WARN,
+        yield _warning(
             f"{status.unseen_partitions:,} partitions could not be looked at; no number here tells of them.",
         )
     lost = open_gaps(status.gaps)
     if lost:
-        yield Trouble(
-            Tone.BAD,
+        yield _bad(
             f"Records of {listed(sorted({gap.topic for gap in lost}), NAMED)} will never be copied.",
             "Dag rebuild copies the topic anew; docs/gate.md says how to accept it.",
         )
     for pause in status.paused:
-        yield Trouble(
-            Tone.WARN,
+        yield _warning(
             f"{pause.topic} is paused by {pause.by} since {pause.since}: {pause.reason}",
             _RESUMED,
         )
     for orphan in status.orphans:
-        yield Trouble(
-            Tone.WARN,
+        yield _warning(
             f"Nothing is copied into {orphan.remote_topic} any more: {orphan.topic} is {_ORPHANS[orphan.kind]}.",
         )
 
@@ -253,28 +249,23 @@ def _goes_on(status: FlowStatus, settings: FlowSettings) -> str:
 def _of_ledger(ledger: Ledger) -> Iterator[Trouble]:
     report = ledger.last_report
     if report is not None and report.summary.get("state") == "failed":
-        yield Trouble(
-            Tone.BAD,
+        yield _bad(
             f"The last cycle failed ({report.run_id}).",
             "The log of that run says which step, and why.",
         )
     for outcome in ledger.outcomes:
         if not outcome.ready:
-            yield Trouble(
-                Tone.WARN,
+            yield _warning(
                 f"The readiness gate ({outcome.mode}) said no at {moment(outcome.at_ms)}: {', '.join(outcome.failed)}.",
                 "docs/gate.md says what each check means; its page is under Reports.",
             )
     last = ledger.drills[-1] if ledger.drills else None
     if last is not None and last.state in {DrillState.FAILED, DrillState.KILLED}:
         what = f"The last drill ({moment(last.started_ms)}) {last.state.value}"
-        yield Trouble(
-            Tone.BAD, f"{what}: {last.message}" if last.message else what + ".", "docs/runbooks/drill.md"
-        )
+        yield _bad(f"{what}: {last.message}" if last.message else what + ".", "docs/runbooks/drill.md")
     drifted = [topic for topic in (ledger.known_source.topics if ledger.known_source else ()) if topic.drift]
     if drifted:
-        yield Trouble(
-            Tone.WARN,
+        yield _warning(
             f"Metadata differs between both sides: {listed([topic.topic for topic in drifted], NAMED)}.",
             "Dag sync_metadata, dry run, shows each difference (docs/metadata.md).",
         )
@@ -288,25 +279,22 @@ def _of_details(seen: SeenFlow) -> Iterator[Trouble]:
     observed = seen.flow.observed
     page = "howto/migrate.md" if observed else "audit.md"
     if whole.held and not whole.compared and not details.coverage_error:
-        yield Trouble(
-            Tone.WARN,
+        yield _warning(
             "No audit has ever compared the copies with their source: nothing is proved equal.",
             "A cycle compares copies that it has seen for five minutes." if observed else "Dag audit.",
         )
     different = sorted({partition.topic for partition in details.coverage if partition.differences})
     if different:
-        yield Trouble(
-            Tone.BAD,
+        yield _bad(
             f"Audits found that copies of {listed(different, NAMED)} are not equal to their source.",
             f"docs/{page} says how to see the records.",
         )
     groups = sorted({row.group for row in details.groups.wrongly}) if details.groups is not None else []
     if groups:
-        yield Trouble(
-            Tone.WARN,
+        yield _warning(
             f"Groups would not go on where they should: {listed(groups, NAMED)}.",
             "The table of groups says why, row by row.",
         )
     for what, error in (("audits", details.coverage_error), ("groups", details.groups_error)):
         if error and seen.status is not None and seen.status.source_reachable:
-            yield Trouble(Tone.WARN, f"What is known of {what} could not be read: {error}")
+            yield _warning(f"What is known of {what} could not be read: {error}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
@@ -103,7 +102,7 @@ def _groups(pattern: str) -> Any:
         raise UsageError(f"groups: {error.message}", error.hint) from None
 
 
-def asset_extra(report: DrillReport) -> Mapping[str, Any]:
+def asset_extra(report: DrillReport) -> Json:
     """Return the event's extra for Dags that are scheduled on a drill that passed.  Pure."""
     return {
         "flow": report.flow,

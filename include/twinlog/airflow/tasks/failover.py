@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -203,9 +203,7 @@ def _largest(name: str, counts: Iterable[tuple[int, str]]) -> Iterator[tuple[str
     yield from ((name, f"{count:,} of {place}") for count, place in sorted(counts, reverse=True) if count)
 
 
-def walk(
-    task: str, flow_name: str, answer: Mapping[str, Any] | None = None
-) -> FailoverReport | FailbackReport:
+def walk(task: str, flow_name: str, answer: Json | None = None) -> FailoverReport | FailbackReport:
     """Do a task's part of a failover, or of the way home, in this process: nothing is copied.
 
     `answer` is the one to the question, for the task that notes it.
@@ -249,7 +247,7 @@ def ask(flow_name: str) -> None:
     ti.xcom_push(recovery.ASKED_KEY, {"cost": found.cost, **known})
 
 
-def answered(flow_name: str, answer: Mapping[str, Any]) -> None:
+def answered(flow_name: str, answer: Json) -> None:
     """Note in the ledger what a person has answered; a no to a mere save changes nothing, and is not noted.
 
     Raises as `walk`, above all `approval-expired` if a yes would cost something else now, and as `accept`.

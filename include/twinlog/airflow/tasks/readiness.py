@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,7 @@ PARAMS = {
 }
 
 
-def ask_gate(flow_name: str, outlet_events: Any) -> Mapping[str, Any]:
+def ask_gate(flow_name: str, outlet_events: Any) -> Json:
     """Ask the gate as the form says; keep page and evidence, and return the answer.
 
     Raises TerminalError `not-ready` if the gate says no, after everything is kept.
@@ -81,7 +81,7 @@ class Asked:
 
     flow: FlowSettings
     result: GateResult
-    document: Mapping[str, Any]
+    document: Json
     ledger: Ledger
 
 
@@ -135,7 +135,7 @@ def _level(check: GateCheck) -> int:
     return logging.ERROR if check.blocks else logging.WARNING
 
 
-def asset_extra(shown: Mapping[str, Any]) -> dict[str, Any]:
+def asset_extra(shown: Json) -> dict[str, Any]:
     """Return the event's extra for Dags that are scheduled on the readiness of a cluster."""
     names = ("flow", "mode", "ready", "still_writing", "state_age_seconds", "evidence", "page")
     return {name: shown[name] for name in names}

@@ -54,7 +54,7 @@ def audit(
         (grid for result in done.results if result.found is not None for grid in _grids(result.found)),
     )
     equal = all(result.found is None or result.found.equal for result in done.results)
-    return done.exit_code or (ExitCode.DONE if equal else ExitCode.SAYS_NO)
+    return done.exit_code or ExitCode.of(equal)
 
 
 def audit_of(flow: FlowSettings, asked: AuditRequest, master: str | None) -> AuditResult:

@@ -116,7 +116,7 @@ def check(
     passed = len(checked) == len(done.results) and all(one.passed for one in checked)
     documents = [result.document(passed=False) for result in done.results]
     show({"passed": passed, "flows": documents}, (grid for one in checked for grid in _grids(one)))
-    return done.exit_code or (ExitCode.DONE if passed else ExitCode.SAYS_NO)
+    return done.exit_code or ExitCode.of(passed)
 
 
 def check_flow(flow: FlowSettings, others: SecondNames, *, trial: bool = False) -> FlowCheck:

@@ -54,7 +54,7 @@ def groups(
     nothing = f"{asked} has committed offsets of what is replicated"
     show({"flows": list(done.results)}, (grid for report in reports for grid in _grids(report, nothing)))
     wrongly = any(row["state"] == "wrongly-not" for report in reports for row in report["rows"])
-    return max(done.exit_code, ExitCode.SAYS_NO if wrongly else 0)
+    return max(done.exit_code, ExitCode.of(not wrongly))
 
 
 def _grids(report: dict[str, Any], nothing: str) -> Iterator[Grid]:

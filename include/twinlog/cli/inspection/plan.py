@@ -109,7 +109,7 @@ def plan(
         {"flows": [result.document() for result in done.results]},
         (grid for flow_plan in plans for grid in _grids(flow_plan, work[flow_plan.flow])),
     )
-    return max(done.exit_code, ExitCode.SAYS_NO if any(flow_plan.needs_person for flow_plan in plans) else 0)
+    return max(done.exit_code, ExitCode.of(not any(flow_plan.needs_person for flow_plan in plans)))
 
 
 def plan_flow(

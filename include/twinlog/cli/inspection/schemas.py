@@ -40,7 +40,7 @@ def schemas(
         say(f"{chosen.name}: {does} the schema registries of {chosen.source.alias} and {chosen.target.alias}")
         found = (sync.run if execute else sync.look)(chosen, clusters)
     show(found, grids(found, chosen))
-    return ExitCode.SAYS_NO if found.conflicts or found.notes else ExitCode.DONE
+    return ExitCode.of(not (found.conflicts or found.notes))
 
 
 def _require_following(flow: FlowSettings, target: ClusterReader) -> None:

@@ -97,7 +97,7 @@ def translate(
         names = _names([*found.answers, *_with_a_copy(named, write)], reverse=reverse)
         if not _write(write, document, found, names, reverse=reverse):
             return ExitCode.USAGE
-    return int(ExitCode.DONE if found.complete else ExitCode.SAYS_NO)
+    return ExitCode.of(found.complete)
 
 
 def _check(

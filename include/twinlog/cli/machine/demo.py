@@ -53,14 +53,14 @@ def demo(
         with open_machinery() as made:
             report = by_hand.play(made, tell)
         show(report, _grids(report))
-        return ExitCode.DONE if report.equal else ExitCode.SAYS_NO
+        return ExitCode.of(report.equal)
     tell("starting two Kafka clusters and Airflow (the first time, Kafka's jars are fetched)")
     with open_stage(keep=keep) as stage:
         report = play(stage, tell)
         show(report, _grids(report))
         for line in _addresses(stage) if keep else ():
             say(line)
-    return ExitCode.DONE if report.equal else ExitCode.SAYS_NO
+    return ExitCode.of(report.equal)
 
 
 def _end(_signal: int, _frame: object) -> NoReturn:

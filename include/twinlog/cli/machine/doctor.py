@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from twinlog.cli.render import Grid, show
@@ -103,11 +102,11 @@ class Check:
     """One thing checked.  A failed check of severity critical means that twinlog will not run here."""
 
     name: str
-    severity: str
     passed: bool
     observed: str
     expected: str
-    message: str = ""
+    message: str
+    severity: str = "warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def doctor() -> int:
     """Check this machine, and show what was found; return the exit code."""
     result = diagnose(inspect_machine(), pins_of_twinlog())
     show(result, [_grid(result)])
-    return ExitCode.DONE if result.passed else ExitCode.SAYS_NO
+    return ExitCode.of(result.passed)
 
 
 def diagnose(machine: Machine, pins: Mapping[str, str]) -> Diagnosis:
@@ -147,31 +146,31 @@ def _needed(machine: Machine, pins: Mapping[str, str]) -> Iterator[Check]:
     """Yield what twinlog does not run without."""
     yield Check(
         "python",
-        "critical",
         PYTHON_FROM <= machine.python[:2] < PYTHON_BELOW,
         ".".join(map(str, machine.python)),
         "3.11, 3.12 or 3.13",
         "install a supported Python and make the virtual environment with it",
+        "critical",
     )
     version = machine.java_version
     seen = f"{version} ({machine.java})" if version else f"{machine.java} does not answer"
     yield Check(
         "java",
-        "critical",
         version in JAVA_VERSIONS,
         "none" if machine.java is None else seen,
         "JDK 17 or 21",
         "apt install openjdk-17-jdk-headless (Debian, Ubuntu), or set JAVA_HOME to a JDK 17 or 21",
+        "critical",
     )
     yield from (_package(name, version, pins.get(name, "")) for name, version in machine.packages.items())
     spark, client = machine.packages.get("pyspark"), machine.packages.get("pyspark-client")
     yield Check(
         "pyspark = pyspark-client",
-        "critical",
         None in {spark, client} or spark == client,
         f"{spark or 'none'} and {client or 'none'}",
         "equal versions",
         "both install into one folder: pip install both again, with one version",
+        "critical",
     )
 
 
@@ -181,46 +180,45 @@ def _package(name: str, version: str | None, specifier: str) -> Check:
     left_out = version is None and name in EXTRAS
     return Check(
         name,
-        "warning" if left_out else "critical",
         version is not None and SpecifierSet(specifier).contains(version),
         version or "not installed",
         specifier or "installed",
         f"needed for some of twinlog only: pip install 'twinlog[{EXTRAS[name]}] @ file:...'"
         if left_out
         else "install twinlog from its lock file: make setup",
+        "warning" if left_out else "critical",
     )
 
 
 def _advised(machine: Machine) -> Iterator[Check]:
     """Yield what twinlog is slow without, or may come to need."""
-    warning = partial(Check, severity="warning")
-    yield warning(
+    yield Check(
         "memory",
-        passed=machine.memory_available >= MEMORY_WANTED,
-        observed=f"{machine.memory_available // MIB:,} MB free",
-        expected=f"{MEMORY_WANTED // MIB:,} MB",
-        message="Spark and the embedded brokers may be killed for want of memory",
+        machine.memory_available >= MEMORY_WANTED,
+        f"{machine.memory_available // MIB:,} MB free",
+        f"{MEMORY_WANTED // MIB:,} MB",
+        "Spark and the embedded brokers may be killed for want of memory",
     )
-    yield warning(
+    yield Check(
         "disk",
-        passed=machine.temporary_free >= DISK_WANTED,
-        observed=f"{machine.temporary_free // MIB:,} MB free in {machine.temporary_folder}",
-        expected=f"{DISK_WANTED // MIB:,} MB",
-        message="free some, or point TMPDIR to a larger disk",
+        machine.temporary_free >= DISK_WANTED,
+        f"{machine.temporary_free // MIB:,} MB free in {machine.temporary_folder}",
+        f"{DISK_WANTED // MIB:,} MB",
+        "free some, or point TMPDIR to a larger disk",
     )
-    yield warning(
+    yield Check(
         "Spark's classes",
-        passed=machine.classes_kept,
-        observed="archived" if machine.classes_kept else "not archived",
-        expected="archived",
-        message="each start of Spark takes twice the CPU time without: twinlog machine spark cds",
+        machine.classes_kept,
+        "archived" if machine.classes_kept else "not archived",
+        "archived",
+        "each start of Spark takes twice the CPU time without: twinlog machine spark cds",
     )
-    yield warning(
+    yield Check(
         "compiled kernel",
-        passed=machine.kernel,
-        observed="loaded" if machine.kernel else "none for this machine, or of another version",
-        expected="loaded",
-        message="small batches take twice the CPU time without: install twinlog's wheel on Linux (glibc 2.17 or later) "
+        machine.kernel,
+        "loaded" if machine.kernel else "none for this machine, or of another version",
+        "loaded",
+        "small batches take twice the CPU time without: install twinlog's wheel on Linux (glibc 2.17 or later) "
         "or macOS, x86_64 or aarch64; in a work tree: make setup",
     )
 

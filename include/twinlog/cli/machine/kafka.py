@@ -85,4 +85,4 @@ def _report(fleet: Fleet) -> int:
         pid=lambda it: ", ".join(map(str, it.pids)) or None,
     )
     show(fleet, [grid])
-    return ExitCode.DONE if fleet.is_running() else ExitCode.SAYS_NO
+    return ExitCode.of(fleet.is_running())

@@ -125,4 +125,4 @@ def _report(seen: Seen | None, folder: Path) -> int:
     show(found, [grid])
     if found.message:
         say(found.message)
-    return ExitCode.DONE if found.state == "ready" else ExitCode.SAYS_NO
+    return ExitCode.of(found.state == "ready")

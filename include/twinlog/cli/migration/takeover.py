@@ -148,7 +148,7 @@ def _each(flows: tuple[FlowSettings, ...], run: Callable[..., TakeoverReport], c
     reports = [result for result in done.results if "error" not in result]
     show({"flows": list(done.results)}, (grid for it in reports for grid in _grids(it)))
     refused = any(it["state"] == "refused" for it in reports)
-    return max(done.exit_code, ExitCode.SAYS_NO if refused else 0)
+    return max(done.exit_code, ExitCode.of(not refused))
 
 
 def _grids(report: dict[str, Any]) -> Iterator[Grid]:

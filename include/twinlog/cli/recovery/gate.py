@@ -95,7 +95,7 @@ def gate(
     for copy, kept_as in ((evidence, kept.evidence), (report, kept.page)):
         if copy is not None and not written(copy, Path(kept_as).read_bytes()):
             return ExitCode.USAGE
-    return int(ExitCode.DONE if answer.result.ready else ExitCode.SAYS_NO)
+    return ExitCode.of(answer.result.ready)
 
 
 def document(result: GateResult, kept: Kept) -> dict[str, Any]:

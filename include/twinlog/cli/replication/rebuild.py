@@ -41,7 +41,7 @@ def rebuild(
             warn(note)
         if dry_run:
             show(todo, _plan_grids(todo))
-            return int(ExitCode.SAYS_NO if todo.active_groups or todo.other_writers else ExitCode.DONE)
+            return ExitCode.of(not (todo.active_groups or todo.other_writers))
         if not yes and todo.phase != "deleting":
             confirm(todo.cost)
         request = f"cli-{uuid.uuid4().hex[:8]}"

@@ -14,13 +14,14 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from twinlog.config.flow.failover import FailoverSettings
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.jsonable import Json
 
 PAUSE_SECONDS = 2.0
 _WORDS = 300
@@ -49,9 +50,7 @@ def way_of(settings: FailoverSettings) -> str:
     return f"file {settings.hook_file}" if settings.hook_file is not None else ""
 
 
-def switch(
-    settings: FailoverSettings, event: Mapping[str, Any], sleep: Callable[[float], None]
-) -> tuple[str, int]:
+def switch(settings: FailoverSettings, event: Json, sleep: Callable[[float], None]) -> tuple[str, int]:
     """Try until it works, at most `hook_attempts` times; return why it failed ("" if it did not) and the attempts."""
     why = ""
     for attempt in range(1, settings.hook_attempts + 1):
@@ -63,7 +62,7 @@ def switch(
     return why, settings.hook_attempts
 
 
-def _once(settings: FailoverSettings, event: Mapping[str, Any]) -> str:
+def _once(settings: FailoverSettings, event: Json) -> str:
     if settings.hook_command:
         return run_command(settings.hook_command, event, settings.hook_seconds)
     if settings.hook_url is not None:
@@ -72,7 +71,7 @@ def _once(settings: FailoverSettings, event: Mapping[str, Any]) -> str:
     return _write(settings.hook_file, event)
 
 
-def run_command(command: str, event: Mapping[str, Any], seconds: int) -> str:
+def run_command(command: str, event: Json, seconds: int) -> str:
     """Run a command with the event as JSON on stdin and in TWINLOG_* variables; kill it if it hangs.
 
     It gets the environment without twinlog's and Airflow's own variables, which hold passwords.  Return why it failed.
@@ -113,7 +112,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Follow none."""
 
 
-def _post(url: str, event: Mapping[str, Any], seconds: int) -> str:
+def _post(url: str, event: Json, seconds: int) -> str:
     body = json.dumps(event).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     try:
@@ -126,7 +125,7 @@ def _post(url: str, event: Mapping[str, Any], seconds: int) -> str:
         return f"the call failed: {type(reason).__name__}"
 
 
-def _write(path: Path, event: Mapping[str, Any]) -> str:
+def _write(path: Path, event: Json) -> str:
     """Write the file whole or not at all: a program that watches it never sees half of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +142,7 @@ def _write(path: Path, event: Mapping[str, Any]) -> str:
     return ""
 
 
-def file_text(path: Path, event: Mapping[str, Any]) -> str:
+def file_text(path: Path, event: Json) -> str:
     """Return the file's content: a Kubernetes ConfigMap for `.yaml` and `.yml`, else the event as JSON.  Pure."""
     if path.suffix not in {".yaml", ".yml"}:
         return json.dumps(event, indent=2) + "\n"
