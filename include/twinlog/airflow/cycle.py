@@ -23,7 +23,7 @@ TOPICS_NAMED = 10
 TOPICS_TOLD = 500
 """Changed topics that an event lists."""
 
-_NOTHING_KNOWN: Json = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
+_NOTHING_KNOWN = {"state": "failed", "records": 0, "bytes": 0, "partitions": []}
 
 
 @dataclass(frozen=True, slots=True)

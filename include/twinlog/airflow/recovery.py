@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from twinlog.airflow.flows import configuration_path
@@ -26,7 +25,7 @@ WHOLE = "the evidence, and `twinlog recovery status`"
 """Where all of the report of a failover or a failback is that Airflow's database has no room for."""
 
 
-WALKED: Mapping[str, tuple[str, ...]] = {
+WALKED = {
     "begin": ("begin",),
     "bring_home": ("compare", "export-tail", "write-files", "bring-home"),
     "fence_producers": ("fence-producers",),
@@ -106,7 +105,7 @@ def request_of(
         by = answered_by(answer)
     elif not by:
         approver(pull(task_ids="approve"))
-    asked: dict[str, Any] = {
+    asked = {
         "config": configuration_path(),
         "flow": flow.name,
         "only": steps_of(task, mode, observed=flow.observed),

@@ -20,7 +20,7 @@ RULES = [
     ("twinlog.errors.TerminalError", False, None, "will not go away by itself: a person must act"),
 ]
 
-RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10), **retry_policy(RULES)}
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10), **retry_policy(RULES)}
 
 
 def begin(context: Mapping[str, Any]) -> None:
@@ -29,7 +29,7 @@ def begin(context: Mapping[str, Any]) -> None:
     refuse_unknown_fields(context)
 
 
-OUR_TASKS: dict[str, Any] = {
+OUR_TASKS = {
     "owner": "twinlog",
     **RETRIES,
     "pre_execute": begin,

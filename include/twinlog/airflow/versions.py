@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from packaging.version import Version
 
@@ -27,7 +27,7 @@ if not (3, 1) <= RELEASE < (4, 0):
         code="airflow-version",
     )
 
-PROVIDERS: Final = {
+PROVIDERS = {
     "apache-airflow-providers-apache-spark": "5.3",
     "apache-airflow-providers-standard": "1.8",
 }

@@ -48,7 +48,7 @@ def shortened(result: Json, whole_in: str, **orders: Callable[[Any], Any]) -> Js
     kept: Json = {}
     for items, characters in FIRST:
         missing: Counter[str] = Counter()
-        cut: Json = _cut(result, items, characters, missing)
+        cut = _cut(result, items, characters, missing)
         kept = {**cut, NOT_SHOWN: dict(+missing), WHOLE_IN: whole_in}
         if _bytes(kept) <= MOST_BYTES:
             break

@@ -20,7 +20,7 @@ from twinlog.visible import visible_lines
 INTERNAL = 70
 """EX_SOFTWARE of sysexits.h: a mistake in twinlog itself, which must never be read as an answer."""
 
-USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+USAGE_ERROR = typer.BadParameter.__mro__[1]
 """Click's UsageError, of the click that this typer uses."""
 
 

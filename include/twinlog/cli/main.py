@@ -187,7 +187,7 @@ for panel, commands in COMMANDS.items():
             app.command(name, rich_help_panel=panel, epilog=EVERY_LINE)(command)
 
 
-OLDER: Mapping[str, str] = {
+OLDER = {
     **{name: f"topics {name}" for name in ("rebuild", "forget")},
     **{name: f"migrate {name}" for name in ("takeover", "handover", "claim")},
     **{name: f"machine {name}" for name in ("demo", "kafka", "spark")},

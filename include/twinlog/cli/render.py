@@ -47,7 +47,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-OUTPUT: ContextVar[Output] = ContextVar("output", default=Output.TABLE)
+OUTPUT = ContextVar("output", default=Output.TABLE)
 """What the line asks for; `main` reads it once for every command."""
 
 
@@ -85,7 +85,7 @@ class Grid:
 
 
 def _cell(item: Any, field: str) -> Cell:
-    found: Cell = item[field] if isinstance(item, Mapping) else getattr(item, field)
+    found = item[field] if isinstance(item, Mapping) else getattr(item, field)
     return str(found) if field == "partition" else found
 
 

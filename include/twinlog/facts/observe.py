@@ -20,7 +20,7 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import read_gaps
 from twinlog.facts.heartbeats import newest_copied, own_heartbeats
 from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag, waiting_from
-from twinlog.facts.topic import Side, TopicFacts, TopicSide, drift_of, topic_columns
+from twinlog.facts.topic import Side, TopicFacts, drift_of, topic_columns
 from twinlog.facts.undecided import Holders, undecided_partitions, who_holds
 from twinlog.kafka_types import ReadRecord, TopicPartition
 from twinlog.state.progress import reported_progress
@@ -114,13 +114,11 @@ def _sides(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[str, tuple[S
     """
     clusters, topics = snapshot.clusters, [topic for topic in discovery.topics if not topic.blocked]
     here, there = snapshot.source.topics.found, snapshot.target.topics.found
-    ours: Mapping[str, TopicSide] = with_configs(
-        clusters.source, {topic.topic: here[topic.topic] for topic in topics}
-    )
+    ours = with_configs(clusters.source, {topic.topic: here[topic.topic] for topic in topics})
     copies = {
         topic.remote_topic: there[topic.remote_topic] for topic in topics if topic.remote_topic in there
     }
-    theirs: Mapping[str, Side] = with_configs(clusters.target, copies)
+    theirs = with_configs(clusters.target, copies)
     hidden = Unknown("the copy cannot be described")
     return {
         topic.topic: (

@@ -108,7 +108,7 @@ class TopicFacts:
         return total((partition.uncopied for partition in self.partitions), self.missing.doubt)
 
 
-_KEPT: Mapping[str, Callable[[TopicSide], Count]] = {
+_KEPT = {
     "retention_ms": lambda it: it.limit("retention.ms"),
     "retention_bytes": lambda it: it.limit("retention.bytes"),
     "max_message_bytes": lambda it: it.number("max.message.bytes"),

@@ -67,7 +67,7 @@ def never_copied(ledger: Ledger) -> Mapping[SourceIncarnation, Sequence[tuple[in
     These are the gaps, and the offsets that the source had deleted when the copy of a topic began, if that copy was
     empty then.
     """
-    found: defaultdict[SourceIncarnation, list[tuple[int, int]]] = defaultdict(list)
+    found = defaultdict(list)
     for beginning in ledger.beginnings.values():
         for number, log_start in beginning.log_starts.items() if beginning.into_empty else ():
             found[SourceIncarnation(beginning.topic, beginning.topic_id, int(number))].append((0, log_start))

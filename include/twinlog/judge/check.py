@@ -63,7 +63,7 @@ class Relation(StrEnum):
     AT_MOST = "<="
 
 
-HOLDS: dict[Relation, Callable[[float, float], bool]] = {
+HOLDS = {
     Relation.EQUAL: operator.eq,
     Relation.AT_LEAST: operator.ge,
     Relation.AT_MOST: operator.le,

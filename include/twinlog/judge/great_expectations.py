@@ -49,7 +49,7 @@ def frame(suite: Suite, rows: Sequence[Row]) -> pd.DataFrame:
     import pandas as pd
 
     escaped = [_escaped(suite, row) for row in rows]
-    columns: dict[str, list[Any]] = {name: [row[name] for row in escaped] for name in suite.identity}
+    columns = {name: [row[name] for row in escaped] for name in suite.identity}
     for check in suite.checks:
         compared = [_numbers(*sides(check, row)) for row in rows]
         columns[_left(check)] = [left for left, _ in compared]

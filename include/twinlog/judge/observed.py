@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from twinlog.judge.check import Seen, row
 
-WHAT_TO_DO: Mapping[str, str] = {
+WHAT_TO_DO = {
     "missing": "see what filters or drops records there, and let it copy the topic anew",
     "changed": "see which transform changes them; if it is meant, accept it",
     "reordered": "no engine should: see whether two of them copy the topic",
@@ -15,7 +13,7 @@ WHAT_TO_DO: Mapping[str, str] = {
 }
 """What to do about records of each kind of finding, the worst first."""
 
-CAUSES: Mapping[str, str] = {
+CAUSES = {
     "key": "a transform of keys",
     "value": "a transform (SMT), or null made empty",
     "headers": "a transform, or headers that say where a record comes from",
@@ -38,7 +36,7 @@ OBSERVED = tuple(
 _EXACT = "positions are exact once a copy was seen for five minutes: run a cycle then"
 _COMPARED = "a cycle compares what it reads, once it was seen for five minutes: run one then"
 
-OF_ENGINE: Mapping[str, str] = {
+OF_ENGINE = {
     "flow-has-run": "nothing was ever read by this flow; run `twinlog run --once` or its Dag",
     "flow-in-service": "delete the line twinlog.copied.by if twinlog copies now",
     "heartbeat-age": "see whether the engine writes heartbeats to the source, and copies them",

@@ -303,7 +303,7 @@ PLAIN_COLUMNS = (
 def columns_of(row: PartitionFacts) -> Row:
     """Return the columns of a partition."""
     mapped = {f"mapped_{name}": value for name, value in dataclasses.asdict(row.mapped).items()}
-    columns: dict[str, Cell] = {name: getattr(row, name) for name in PLAIN_COLUMNS}
+    columns = {name: getattr(row, name) for name in PLAIN_COLUMNS}
     if row.next_upstream is None and row.reported_next_upstream is not None:
         columns["next_upstream"] = Unknown("no progress is stored, though the last cycle reported some")
     if row.copy_unseen:

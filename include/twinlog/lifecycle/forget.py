@@ -37,7 +37,7 @@ _NOT_YET = "delete it there first; to copy it no more, name it in topics.exclude
 REFUSED = "forget-refused"
 """Code of the refusal to forget a topic."""
 
-_KINDS: Mapping[str, str] = {
+_KINDS = {
     kind.KIND: kind.IDENTITY[0]
     for kind in get_args(LedgerRecord)
     if kind.IDENTITY and kind.IDENTITY[0] in {"topic", "remote_topic"}

@@ -308,7 +308,7 @@ def _restore_groups(work: Work) -> Outcome:
     return done(f"{waiting:,} position(s) wait until the copy has come so far")
 
 
-STEPS: tuple[Step[Work], ...] = (
+STEPS = (
     Step(
         StepName.NOTE,
         "notes behind the fence that the copy is to go, with the upstream position of every group of B",

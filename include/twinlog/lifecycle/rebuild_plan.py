@@ -98,7 +98,7 @@ def plan_of(
     using = readers(clusters.target, found.remote_topic)
     mapped = () if life is None or foreign else partitions
     lives = {SourceIncarnation(topic, life.topic_id if life is not None else "", it) for it in mapped}
-    groups: tuple[GroupPosition, ...] = (
+    groups = (
         begun.groups
         if begun is not None
         else (

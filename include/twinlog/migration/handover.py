@@ -118,7 +118,7 @@ def _positions(work: Migration, state: StateTopics) -> list[StateRecord]:
     return records
 
 
-STEPS: tuple[Step[Migration], ...] = (
+STEPS = (
     steps.STOPPED,
     steps.BEGIN,
     steps.comparison("every copy ends where progress says", _compare),

@@ -174,7 +174,7 @@ def _take(work: Migration) -> Outcome:
     return done(f"{flow.name} is taken")
 
 
-STOPPED: Step[Migration] = Step(
+STOPPED = Step(
     StepName.STOPPED,
     "makes sure that nobody copies: no process is there, and neither records, positions nor heartbeats move",
     "nothing moves",
@@ -182,7 +182,7 @@ STOPPED: Step[Migration] = Step(
     _watch,
     _watch,
 )
-BEGIN: Step[Migration] = Step(
+BEGIN = Step(
     StepName.BEGIN,
     "takes the flow's fence: a cycle or follow run that still copies stops",
     "the flow is taken",

@@ -117,7 +117,7 @@ def _write(work: Migration) -> Outcome:
     )
 
 
-STEPS: tuple[Step[Migration], ...] = (
+STEPS = (
     steps.STOPPED,
     steps.BEGIN,
     steps.comparison("it is proved of every partition where its copy ends", _compare),

@@ -12,9 +12,9 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-PREFIX: Final = "twinlog_"
-TOPIC: Final = "topic"
-OTHER: Final = "(other)"
+PREFIX = "twinlog_"
+TOPIC = "topic"
+OTHER = "(other)"
 """The label of all topics beyond the limit; no topic of Kafka can have this name."""
 
 

@@ -5,7 +5,6 @@ The moves themselves, and who may make them, are in `transitions` and `homeward`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinlog.formats.ledger.records import FlowPhase, FlowState
@@ -35,7 +34,7 @@ _COPIES = _to(FlowPhase.ACTIVE, FlowPhase.PAUSED)
 _OVER, _BACK, _PROMOTED = FlowPhase.FAILING_OVER, FlowPhase.FAILING_BACK, FlowPhase.PROMOTED
 _OPEN, _ABORTED, _RETURNED = RunState.OPEN, RunState.ABORTED, RunState.RETURNED
 
-TRANSITIONS: Mapping[tuple[FlowPhase, str], Next] = {
+TRANSITIONS = {
     (FlowPhase.ACTIVE, "begin"): Next(_to(_OVER), None, _OPEN),
     (FlowPhase.PAUSED, "begin"): Next(_to(_OVER), None, _OPEN),
     (_OVER, "abort"): Next(_COPIES, _OPEN, _ABORTED),

@@ -252,7 +252,7 @@ class Reader:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._background = partial(Background, every_s=EVERY_S, clock=clock, start=start)
-        self._configuration: Background[ReadConfiguration] = self._background(configuration)
+        self._configuration = self._background(configuration)
         self._reader = reader
         self._lock = Lock()
         self._flows: dict[str, tuple[FlowSettings, Background[SeenFlow]]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.shipped import folder
 
-OURS: Final = "# Installed by twinlog"
+OURS = "# Installed by twinlog"
 
 
 @dataclass(frozen=True)

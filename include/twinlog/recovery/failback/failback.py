@@ -219,7 +219,7 @@ def _write_evidence(world: World) -> Outcome:
     return learned(outcome, replace(world.found, evidence=path))
 
 
-COMPARE: Step[World] = Step(
+COMPARE = Step(
     StepName.COMPARE,
     "counts the records that are on one side alone: on the source behind what was copied, on the target behind the"
     " copies",
@@ -229,7 +229,7 @@ COMPARE: Step[World] = Step(
     compare_sides,
     compare_sides,
 )
-EXPORT_TAIL: Step[World] = Step(
+EXPORT_TAIL = Step(
     StepName.EXPORT_TAIL,
     "writes what is on the source alone to topics `mm2-tail.A.TOPIC.internal` on the target, behind the flow's"
     " fence: each record once",
@@ -242,7 +242,7 @@ EXPORT_TAIL: Step[World] = Step(
         else ""
     ),
 )
-WRITE_FILES: Step[World] = Step(
+WRITE_FILES = Step(
     StepName.WRITE_FILES,
     "writes the same records to Parquet files, and what clients wrote to copies on the target that no flow brings"
     " home",
@@ -251,7 +251,7 @@ WRITE_FILES: Step[World] = Step(
     " them",
     write_tail_files,
 )
-SAVE: tuple[Step[World], ...] = (COMPARE, EXPORT_TAIL, WRITE_FILES, ending.REPORT.on(_write_evidence))
+SAVE = (COMPARE, EXPORT_TAIL, WRITE_FILES, ending.REPORT.on(_write_evidence))
 """The steps of a failback that saves what the source alone has."""
 
 

@@ -242,7 +242,7 @@ def _write(world: World, run: RecoveryRun) -> tuple[str, str]:
     return keep_run(world.flow, world.run, recovery, world.tools.seal)
 
 
-GATE: Step[World] = Step(
+GATE = Step(
     StepName.GATE,
     "asks the readiness gate, mode planned",
     "ready",
@@ -250,7 +250,7 @@ GATE: Step[World] = Step(
     ask_gate,
     look_gate,
 )
-GATE_WITHOUT_SOURCE: Step[World] = Step(
+GATE_WITHOUT_SOURCE = Step(
     StepName.GATE,
     "asks the readiness gate, mode source-dead",
     "ready",
@@ -258,21 +258,21 @@ GATE_WITHOUT_SOURCE: Step[World] = Step(
     ask_gate,
     look_gate,
 )
-APPROVE: Step[World] = Step(
+APPROVE = Step(
     StepName.APPROVE,
     "asks a person; `--yes` answers beforehand",
     "yes",
     "no: nothing is promoted; run it again, or `twinlog recovery abort --reason ...`",
     approve,
 )
-PROMOTE: Step[World] = Step(
+PROMOTE = Step(
     StepName.PROMOTE,
     "looks once more, and writes the state `promoted` behind the fence; there is no way back after this",
     "`promoted` in `twinlog status`",
     "something moved since it was checked: run it again",
     promote,
 )
-SWITCH: Step[World] = Step(
+SWITCH = Step(
     StepName.SWITCH_CLIENTS,
     "runs the hook of `twinlog.failover.hook.*`",
     "the hook answers well within its time-out",
@@ -280,14 +280,14 @@ SWITCH: Step[World] = Step(
     switch_clients,
     look_switch,
 )
-CANARY: Step[World] = Step(
+CANARY = Step(
     StepName.CANARY,
     "writes a heartbeat to the target and reads it back",
     "the target takes writes",
     "see why the target refuses writes; run it again",
     try_target,
 )
-REPORT: Step[World] = Step(
+REPORT = Step(
     StepName.REPORT,
     "writes the evidence, signed if there is a key",
     "a file below `twinlog.reports.folder`",

@@ -125,7 +125,7 @@ def _undo(world: World, run: RecoveryRun) -> list[str]:
     return [f"start {world.flow.copied_by} again, which step stopped has stopped"] if stopped else []
 
 
-THROUGH: Step[World] = Step(
+THROUGH = Step(
     StepName.DRAIN,
     "looks until the engine has copied all that A has, and reports a cycle",
     "0 records left in every partition",
@@ -135,7 +135,7 @@ THROUGH: Step[World] = Step(
         not_copied(world.found.observed.facts).told("have no copy now") if world.found.observed else ""
     ),
 )
-STOPPED: Step[World] = Step(
+STOPPED = Step(
     StepName.STOPPED,
     "runs `twinlog.failover.stop.command`, and watches that neither records, positions nor heartbeats move; then"
     " looks once more: every position is exact",

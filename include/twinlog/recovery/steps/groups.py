@@ -110,7 +110,7 @@ def look_groups(world: World) -> Outcome:
     return learned(planned(text), replace(world.found, groups=groups))
 
 
-GROUPS: Step[World] = Step(
+GROUPS = Step(
     StepName.GROUPS,
     "writes offset syncs and checkpoints, and commits the position of every group on the target",
     "every group exactly placed",

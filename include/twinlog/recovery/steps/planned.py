@@ -333,7 +333,7 @@ def look_fence(world: World, copied: str = "") -> Outcome:
     return learned(planned(text), found)
 
 
-FENCE: Step[World] = Step(
+FENCE = Step(
     StepName.FENCE_PRODUCERS,
     "refuses if a check of the gate fails that no step mends; copies what there is; denies WRITE on the source if"
     " it keeps ACLs; watches that the ends of its partitions stand still",
@@ -343,7 +343,7 @@ FENCE: Step[World] = Step(
     look_fence,
     undo=lambda world, run: still_denied(world.clusters.source, world.journal, run),
 )
-DRAIN: Step[World] = Step(
+DRAIN = Step(
     StepName.DRAIN,
     "copies until nothing is left, and reports a cycle; with unchanged names both ways `B->A` passes over what"
     " came",
@@ -352,7 +352,7 @@ DRAIN: Step[World] = Step(
     drain_both,
     lambda world: at_risk(world.found.topics).told(f"are not on {world.flow.target.alias} now"),
 )
-AUDIT: Step[World] = Step(
+AUDIT = Step(
     StepName.AUDIT,
     "compares what no audit has compared yet, record by record",
     "equal",

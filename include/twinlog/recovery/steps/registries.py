@@ -88,7 +88,7 @@ def _undo(world: World, run: RecoveryRun) -> list[str]:
     return [f"{conflict.subject}: {conflict.message}" for conflict in plan.conflicts]
 
 
-SCHEMAS: Step[World] = Step(
+SCHEMAS = Step(
     StepName.SCHEMAS,
     "lets clients register on the target's schema registry (`twinlog.schemas.subjects`): the copied subjects become"
     " READWRITE",

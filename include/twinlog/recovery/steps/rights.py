@@ -160,7 +160,7 @@ def _look(world: World) -> str:
     return "; ".join(texts) or f"{target.alias} keeps its own"
 
 
-RIGHTS: Step[World] = Step(
+RIGHTS = Step(
     StepName.RIGHTS,
     "gives producers their rights on the target: the metadata plan of profile `promoted`",
     "every change made, or nothing to change",

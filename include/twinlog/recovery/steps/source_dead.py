@@ -151,7 +151,7 @@ def _look_groups(world: World) -> Outcome:
     return learned(planned(text), replace(found, groups=shown(placings)))
 
 
-LOSS: Step[World] = Step(
+LOSS = Step(
     StepName.LOSS,
     "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
     "records and seconds, by partition",
@@ -159,7 +159,7 @@ LOSS: Step[World] = Step(
     count_loss,
     look_loss,
 )
-GROUPS: Step[World] = Step(
+GROUPS = Step(
     StepName.GROUPS,
     "commits on the target the position of every group that has a checkpoint, also of groups never synced",
     "every group placed",
