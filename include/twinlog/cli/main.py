@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from twinlog import __version__
 from twinlog.cli.failure import explain_failure, print_traceback
@@ -67,28 +68,24 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def twinlog(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and its commit, and exit.")
-    ] = False,
+    version: Annotated[bool, Option("--version", help="Print the version and its commit, and exit.")] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
+        bool, Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
     ] = False,
     lenient: Annotated[
         bool,
-        typer.Option(
-            "--lenient", help="Only warn of keys that nobody knows; may stand anywhere on the line."
-        ),
+        Option("--lenient", help="Only warn of keys that nobody knows; may stand anywhere on the line."),
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--strict",
             help="Fail on everything the file would otherwise be warned about; may stand anywhere on the line.",
         ),
     ] = False,
     output: Annotated[
         Output,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help="table for people, json for one document on stdout; may stand anywhere on the line.",

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Protocol, TypeVar
 
-import typer
+from typer import Option
 
 from twinlog import clock
 from twinlog.errors import UsageError
 
 ConfigOption = Annotated[
     Path,
-    typer.Option(
+    Option(
         "--config",
         "-c",
         metavar="FILE",
@@ -24,19 +24,19 @@ ConfigOption = Annotated[
 
 FlowOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--flow", "-f", metavar="A->B", help="A flow of the file; repeatable. Default: every enabled flow."
     ),
 ]
 
 OneFlowOption = Annotated[
     list[str] | None,
-    typer.Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled."),
+    Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled."),
 ]
 
 TopicsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--topic",
         "-t",
         "--topics",
@@ -45,23 +45,23 @@ TopicsOption = Annotated[
     ),
 ]
 
-SourceTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
+SourceTopicOption = Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
 
 GroupsOption = Annotated[
-    str, typer.Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
+    str, Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
 ]
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+DryRunOption = Annotated[bool, Option("--dry-run", help="Say what would be done, and change nothing.")]
 
 ExecuteOption = Annotated[
-    bool, typer.Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
+    bool, Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
 ]
 
-ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
+ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
 
 UntilOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--until",
         metavar="TIME",
         help="Only records before this time, such as 2026-01-31T12:00:00Z. Default: now.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows
@@ -23,14 +23,12 @@ def audit(
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Everything again, not only what is new since the last audit.")
+        bool, Option("--full", help="Everything again, not only what is new since the last audit.")
     ] = False,
     topics: options.TopicsOption = None,
     master: Annotated[
         str | None,
-        typer.Option(
-            "--master", metavar="URL", help="Compare on Spark: local[N], spark://... Default: here."
-        ),
+        Option("--master", metavar="URL", help="Compare on Spark: local[N], spark://... Default: here."),
     ] = None,
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.

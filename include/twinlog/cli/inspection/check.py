@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog import __version__
 from twinlog.cli.flows import ask_each, load_flows
@@ -76,7 +76,7 @@ def check(
     *,
     config: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--config",
             "-c",
             metavar="FILE",
@@ -87,14 +87,14 @@ def check(
     flow: FlowOption = None,
     trial: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--try",
             help="Make a scratch topic and group on each cluster, try there what the flow will need, and delete them.",
         ),
     ] = False,
     machine: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--machine",
             help="This machine instead: Python, Java, Spark, Airflow, memory, disk.",
         ),

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog import clock
 from twinlog.cli.flows import load_one_flow
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 ProfileOption = Annotated[
     Profile | None,
-    typer.Option(
-        "--profile", help="What the target is to be. Default: twinlog.metadata.profile of the flow."
-    ),
+    Option("--profile", help="What the target is to be. Default: twinlog.metadata.profile of the flow."),
 ]
 
 
@@ -35,9 +33,7 @@ def plan(
     profile: ProfileOption = None,
     save: Annotated[
         Path | None,
-        typer.Option(
-            "--save", metavar="FILE", help="Also write the plan to a file, to be applied later as it is."
-        ),
+        Option("--save", metavar="FILE", help="Also write the plan to a file, to be applied later as it is."),
     ] = None,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3: a part could not be planned.
@@ -75,9 +71,7 @@ def apply(
     profile: ProfileOption = None,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="Apply this saved plan. Default: plan anew, and apply that."
-        ),
+        Option("--plan", metavar="FILE", help="Apply this saved plan. Default: plan anew, and apply that."),
     ] = None,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3: the target refused something.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows
@@ -77,7 +77,7 @@ def plan(
     until: options.UntilOption = None,
     explain: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--explain",
             help="Instead: each value of the file with the line or rule it came from, and what becomes of each topic.",
         ),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from twinlog import clock
 from twinlog.cli import options
@@ -28,21 +28,21 @@ _NUMBERS = re.compile(r"[0-9]+:-?[0-9]+")
 def translate(
     offsets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]...", help="Offsets, each the next one to read."),
+        Argument(metavar="[TOPIC:PARTITION:OFFSET]...", help="Offsets, each the next one to read."),
     ] = None,
     *,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
     group: Annotated[
-        list[str] | None, typer.Option("--group", "-g", metavar="NAME", help="A consumer group; repeatable.")
+        list[str] | None, Option("--group", "-g", metavar="NAME", help="A consumer group; repeatable.")
     ] = None,
     groups: Annotated[
         str,
-        typer.Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex)."),
+        Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex)."),
     ] = "",
     offsets_file: Annotated[
         str,
-        typer.Option(
+        Option(
             "--offsets",
             metavar="FILE",
             help="A file of offsets (Spark, kafka-consumer-groups --export; - for stdin): docs/client.md.",
@@ -50,16 +50,16 @@ def translate(
     ] = "",
     write: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--write", metavar="FILE", help="Write the translated offsets in the form of the --offsets file."
         ),
     ] = None,
     reverse: Annotated[
-        bool, typer.Option("--reverse", help="Offsets are the target's: translate them back to the source.")
+        bool, Option("--reverse", help="Offsets are the target's: translate them back to the source.")
     ] = False,
     at: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--at",
             metavar="TIME",
             help="Where a group stood at a time; without a group: the first record then.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from twinlog import __version__
 from twinlog.cli.render import Grid, show
@@ -28,8 +28,8 @@ class Installed:
 
 
 def install(
-    dags: Annotated[Path, typer.Option("--dags", metavar="FOLDER", help="Airflow's Dag folder.")],
-    plugins: Annotated[Path, typer.Option("--plugins", metavar="FOLDER", help="Airflow's plugin folder.")],
+    dags: Annotated[Path, Option("--dags", metavar="FOLDER", help="Airflow's Dag folder.")],
+    plugins: Annotated[Path, Option("--plugins", metavar="FOLDER", help="Airflow's plugin folder.")],
 ) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
 

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
+from typer import Option
 
 from twinlog.cli.render import Grid, Lines, say, show
 from twinlog.errors import ExitCode, UsageError
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 
 def demo(
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the clusters and Airflow's UI running.")
-    ] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End what --keep left running.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Leave the clusters and Airflow's UI running.")] = False,
+    stop: Annotated[bool, Option("--stop", help="End what --keep left running.")] = False,
     without_airflow: Annotated[
-        bool, typer.Option("--without-airflow", help="Run the cycles by twinlog run --once, without Airflow.")
+        bool, Option("--without-airflow", help="Run the cycles by twinlog run --once, without Airflow.")
     ] = False,
 ) -> int:
     """Replicate between two real Kafka clusters through Airflow and Spark, and compare every record.

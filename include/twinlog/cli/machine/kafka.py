@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
@@ -24,10 +24,10 @@ class What(StrEnum):
 
 
 def kafka(
-    what: Annotated[What, typer.Argument(help="start, and leave them running; stop; or show status.")],
+    what: Annotated[What, Argument(help="start, and leave them running; stop; or show status.")],
     clusters: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--clusters",
             metavar="A,B",
             help="Names of clusters, comma separated. Default: A,B at the start, then all of the folder.",
@@ -35,13 +35,13 @@ def kafka(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--folder", metavar="FOLDER", help="Where data and logs live. Default: the user's data folder."
         ),
     ] = None,
     first_port: Annotated[
         int,
-        typer.Option(
+        Option(
             "--first-port",
             min=0,
             max=65_000,

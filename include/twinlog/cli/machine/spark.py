@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from twinlog.cli.render import Grid, Lines, say, show
 from twinlog.errors import ExitCode
@@ -42,20 +42,20 @@ class SparkStatus:
 def spark(
     what: Annotated[
         What,
-        typer.Argument(
+        Argument(
             help="start, and leave it running; show status; stop: jobs it runs end, and what they committed counts;"
             " cds: write an archive of Spark's classes."
         ),
     ],
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Where its tasks run: local[N], spark://...")
+        str, Option("--master", metavar="URL", help="Where its tasks run: local[N], spark://...")
     ] = "local[2]",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="Its port on 127.0.0.1. Default: a free one.")
+        int, Option("--port", min=0, max=65_535, help="Its port on 127.0.0.1. Default: a free one.")
     ] = 0,
     folder: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--folder",
             metavar="FOLDER",
             envvar="TWINLOG_SPARK_FOLDER",

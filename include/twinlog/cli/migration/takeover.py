@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import each_flow, load_flows
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ConnectorOption = Annotated[
     str,
-    typer.Option(
+    Option(
         "--connector",
         metavar="NAME",
         help="MM2's source connector, such as A->B.MirrorSourceConnector under Strimzi. Default: the flow's own.",
@@ -31,7 +31,7 @@ ConnectorOption = Annotated[
 ]
 OffsetsTopicOption = Annotated[
     str,
-    typer.Option(
+    Option(
         "--offsets-topic",
         metavar="TOPIC",
         help="offset.storage.topic of the Connect workers it runs in. Default: the flow's own.",
@@ -39,18 +39,18 @@ OffsetsTopicOption = Annotated[
 ]
 WorkerGroupOption = Annotated[
     str,
-    typer.Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2."),
+    Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2."),
 ]
 DepthOption = Annotated[
     int,
-    typer.Option(
+    Option(
         "--depth",
         metavar="RECORDS",
         help="How many records before the position to compare, in each partition; must be more than it copies of"
         " one partition between two commits of its positions.",
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Compare and report; change nothing.")]
+DryRunOption = Annotated[bool, Option("--dry-run", help="Compare and report; change nothing.")]
 CopierOf = Callable[["FlowSettings"], "Copier"]
 
 
@@ -63,7 +63,7 @@ def takeover(
     worker_group: WorkerGroupOption = "",
     source_group: Annotated[
         str,
-        typer.Option(
+        Option(
             "--source-group",
             metavar="GROUP",
             help="It was no MM2, but a program that commits its positions as this group on the source, as"

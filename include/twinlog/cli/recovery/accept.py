@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from twinlog import clock
 from twinlog.cli import options
@@ -44,43 +44,39 @@ class _Asked:
 
 def accept(
     check: Annotated[
-        str, typer.Argument(metavar="[CHECK]", help="A check's name, such as no-gaps. Default: list all.")
+        str, Argument(metavar="[CHECK]", help="A check's name, such as no-gaps. Default: list all.")
     ] = "",
     *,
     subject: Annotated[
         str,
-        typer.Option("--for", metavar="NAME", help="Only this topic or group. Default: all of the check."),
+        Option("--for", metavar="NAME", help="Only this topic or group. Default: all of the check."),
     ] = "",
     partitions: Annotated[
-        str, typer.Option("--partitions", metavar="0-5", help="Only these partitions of it.")
+        str, Option("--partitions", metavar="0-5", help="Only these partitions of it.")
     ] = "",
     offset: Annotated[
         int | None,
-        typer.Option("--offset", help="The lost range of one partition that begins there: no-gaps alone."),
+        Option("--offset", help="The lost range of one partition that begins there: no-gaps alone."),
     ] = None,
     up_to: Annotated[
         int | None,
-        typer.Option(
-            "--up-to", metavar="N", help="How far it may fail. Default: as far as the last look showed."
-        ),
+        Option("--up-to", metavar="N", help="How far it may fail. Default: as far as the last look showed."),
     ] = None,
-    not_known: Annotated[
-        int, typer.Option("--not-known", metavar="N", help="How many rows may be unknown.")
-    ] = 0,
+    not_known: Annotated[int, Option("--not-known", metavar="N", help="How many rows may be unknown.")] = 0,
     seen: Annotated[
-        str, typer.Option("--seen", metavar="ID", help="Accept all that this look, or dry run, showed.")
+        str, Option("--seen", metavar="ID", help="Accept all that this look, or dry run, showed.")
     ] = "",
     reason: options.ReasonOption = "",
     until: Annotated[
         str,
-        typer.Option(
+        Option(
             "--until",
             metavar="TIME",
             help="2026-01-31T12:00:00Z, or a span such as 4h. Default: 8h; a lost range, for ever.",
         ),
     ] = "",
     withdraw: Annotated[
-        bool, typer.Option("--withdraw", help="Take it back: the check, or the lost range, counts again.")
+        bool, Option("--withdraw", help="Take it back: the check, or the lost range, counts again.")
     ] = False,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,

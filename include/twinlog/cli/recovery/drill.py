@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption
@@ -29,14 +29,14 @@ class What(StrEnum):
 
 def drill(
     what: Annotated[
-        What, typer.Argument(help="run: drill now; history: list the drills of the ledger.")
+        What, Argument(help="run: drill now; history: list the drills of the ledger.")
     ] = What.RUN,
     *,
     config: ConfigOption,
     flow: OneFlowOption = None,
     pattern: GroupsOption = ".*",
     mode: ModeOption = Mode.PLANNED,
-    most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
+    most: Annotated[int, Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
 ) -> int:
     """Clone groups on the target, really read with them there, and say whether each went on at the right record.
 

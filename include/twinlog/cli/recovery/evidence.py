@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from twinlog.cli.render import Grid, show
 from twinlog.errors import FormatError, UsageError
@@ -13,9 +13,9 @@ from twinlog.jsonable import to_json
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The evidence, JSON.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="The evidence, JSON.")],
     *,
-    key: Annotated[Path, typer.Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
+    key: Annotated[Path, Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
 ) -> int:
     """Check the signature of evidence; exit 1 if it has none, is signed by another key, or was changed.
 

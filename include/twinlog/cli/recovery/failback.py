@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_one_flow
 from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption
@@ -28,14 +28,14 @@ def failback(
     flow: OneFlowOption = None,
     save: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--save",
             help="Only count what is on one side alone, and export what was never copied. The flow stays promoted.",
         ),
     ] = False,
-    home: Annotated[bool, typer.Option("--home", hidden=True)] = False,
+    home: Annotated[bool, Option("--home", hidden=True)] = False,
     tail: Annotated[
-        Tail | None, typer.Option("--tail", help="What becomes of records that the source alone has.")
+        Tail | None, Option("--tail", help="What becomes of records that the source alone has.")
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_flow_or_way_home
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from twinlog.recovery.reverse import Way
     from twinlog.recovery.steps.world import Answer, Tools
 
-YesOption = Annotated[
-    bool, typer.Option("--yes", help="Approve beforehand. Without a terminal it is needed.")
-]
+YesOption = Annotated[bool, Option("--yes", help="Approve beforehand. Without a terminal it is needed.")]
 
 
 def failover(
@@ -36,24 +35,18 @@ def failover(
     config: options.ConfigOption,
     mode: Annotated[
         Mode,
-        typer.Option(
-            "--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."
-        ),
+        Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."),
     ],
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
     accept: Annotated[
         str,
-        typer.Option(
-            "--accept", metavar="REASON", help="Accept all that the dry run --seen showed, and say yes."
-        ),
+        Option("--accept", metavar="REASON", help="Accept all that the dry run --seen showed, and say yes."),
     ] = "",
     seen: Annotated[
         str,
-        typer.Option(
-            "--seen", metavar="ID", help="The dry run you looked at; what has grown since is refused."
-        ),
+        Option("--seen", metavar="ID", help="The dry run you looked at; what has grown since is refused."),
     ] = "",
     sign_with: SignOption = None,
     master: MasterOption = None,

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from twinlog.observe.observed_copy import ObservedCopy, ObservedTopic
 
 ModeOption = Annotated[
-    Mode, typer.Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")
+    Mode, Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")
 ]
 SignOption = Annotated[
     Path | None,
-    typer.Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence."),
+    Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence."),
 ]
 
 
@@ -40,23 +40,23 @@ def gate(
     mode: ModeOption = Mode.PLANNED,
     still_writing: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--still-writing",
             help="Producers have not been stopped: only whether a planned failover could begin.",
         ),
     ] = False,
     canary: Annotated[
-        bool, typer.Option("--canary", help="Write a heartbeat to the source and wait for its copy.")
+        bool, Option("--canary", help="Write a heartbeat to the source and wait for its copy.")
     ] = False,
     sign_with: SignOption = None,
     evidence: Annotated[
-        Path | None, typer.Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
+        Path | None, Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write the page here, too (HTML).")
+        Path | None, Option("--report", metavar="FILE", help="Write the page here, too (HTML).")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show the checks that hold, too; by default only their number.")
+        bool, Option("--all", help="Show the checks that hold, too; by default only their number.")
     ] = False,
 ) -> int:
     """Say whether a failover may begin, and why not.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
 from twinlog.cli.options import ConfigOption, OneFlowOption
@@ -47,7 +47,7 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
 def abort(
     *,
     config: ConfigOption,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
+    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
     flow: OneFlowOption = None,
 ) -> int:
     """Roll back the failover that is under way: the flow is as before. A way home leaves clients where they are.
@@ -70,7 +70,7 @@ def abort(
 def follow(
     *,
     config: ConfigOption,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
+    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
     flow: OneFlowOption = None,
     yes: YesOption = False,
 ) -> int:

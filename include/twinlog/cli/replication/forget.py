@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
@@ -18,9 +18,7 @@ def forget(
     topic: options.SourceTopicOption,
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask: what is forgotten is not known again.")
-    ] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask: what is forgotten is not known again.")] = False,
 ) -> int:
     """Delete the state of a topic that was deleted on both clusters.
 

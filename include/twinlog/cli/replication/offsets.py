@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
@@ -24,11 +24,11 @@ def offsets(
     *,
     topics: options.TopicsOption = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", metavar="PARTITION", help="Only this partition.")
+        int | None, Option("--partition", "-p", metavar="PARTITION", help="Only this partition.")
     ] = None,
     to: Annotated[
         str,
-        typer.Option(
+        Option(
             "--to", metavar="OFFSET", help="Move it: the next upstream offset to copy, or earliest, latest."
         ),
     ] = "",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.topics.pauses import PauseResult
 
-ReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why; shown wherever the flow is.")
-]
+ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; shown wherever the flow is.")]
 
 
 @dataclass(frozen=True, slots=True)

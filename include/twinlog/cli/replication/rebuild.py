@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
@@ -25,7 +25,7 @@ def rebuild(
     flow: options.OneFlowOption = None,
     reason: options.ReasonOption = "by hand",
     dry_run: options.DryRunOption = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: the copy is deleted.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask: the copy is deleted.")] = False,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood.
 

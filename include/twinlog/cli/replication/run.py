@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from twinlog import clock
 from twinlog.cli import options
@@ -30,9 +30,7 @@ MOST_ROWS = 200
 
 MasterOption = Annotated[
     str | None,
-    typer.Option(
-        "--master", metavar="URL", help="Spark master, or sc://host:port. Default: the configured one."
-    ),
+    Option("--master", metavar="URL", help="Spark master, or sc://host:port. Default: the configured one."),
 ]
 
 
@@ -40,22 +38,18 @@ def run(
     *,
     config: options.ConfigOption,
     flow: options.FlowOption = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="One cycle of each flow, several at the same time.")
-    ] = False,
+    once: Annotated[bool, Option("--once", help="One cycle of each flow, several at the same time.")] = False,
     duration: Annotated[
         str | None,
-        typer.Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m."),
+        Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m."),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end."),
+        Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end."),
     ] = False,
     clusters: Annotated[
         str,
-        typer.Option(
-            "--clusters", metavar="B,C", help="Only flows whose target is one of these, as MM2's option."
-        ),
+        Option("--clusters", metavar="B,C", help="Only flows whose target is one of these, as MM2's option."),
     ] = "",
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
