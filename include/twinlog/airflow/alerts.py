@@ -45,7 +45,7 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
         self.flow = flow
         self.text = text
 
-    def notify(self, context: Mapping[str, Any]) -> None:
+    def notify(self, context: Any) -> None:
         """Send the alarm of a missed deadline, unless the run belongs to a backfill, or this was told a moment ago.
 
         A backfill queues all of its runs at once and copies old records, one interval after the other.
@@ -53,7 +53,7 @@ class RpoAlert(BaseNotifier):  # type: ignore[misc]
         if not _run_of(context).startswith(BACKFILL) and not _late_before(self.flow):
             self.sound(context)
 
-    def sound(self, context: Mapping[str, Any]) -> None:
+    def sound(self, context: Any) -> None:
         """Send the alarm; if the address does not take it, that is logged and the work goes on."""
         _sound("RPO ALERT", self.flow, self.text, context)
 
@@ -87,7 +87,7 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
         super().__init__()
         self.flow = flow
 
-    def notify(self, context: Mapping[str, Any]) -> None:
+    def notify(self, context: Any) -> None:
         """Send the alarm, with what the task said."""
         error = context.get("exception")
         if isinstance(error, UsageError) and not _run_of(context).startswith("scheduled__"):
@@ -100,12 +100,12 @@ class DrillAlert(BaseNotifier):  # type: ignore[misc]
         _sound("DRILL ALERT", self.flow, text, context)
 
 
-def _sound(word: str, flow: str, text: str, context: Mapping[str, Any]) -> None:
+def _sound(word: str, flow: str, text: str, context: Any) -> None:
     log.error("%s %s: %s", word, flow, text)
     send_to_address(flow, text, context)
 
 
-def send_to_address(flow: str, text: str, context: Mapping[str, Any]) -> None:
+def send_to_address(flow: str, text: str, context: Any) -> None:
     """Send an alarm to `twinlog.alert.url`, if it is set; if that cannot be done, it is logged."""
     try:
         url = flow_called(read_configuration(ask_airflow), flow).gate.alert_url
@@ -128,7 +128,7 @@ def rpo_deadline(flow: FlowSettings) -> Any:
     return deadline(f"RPO of {flow.name}", timedelta(seconds=seconds), RpoAlert, told)
 
 
-def sound_if_standing_still(flow: FlowSettings, ledger: Ledger, context: Mapping[str, Any]) -> None:
+def sound_if_standing_still(flow: FlowSettings, ledger: Ledger, context: Any) -> None:
     """Send the alarm if the flow copies, and a cycle that was due has not ended for longer than the strictest RPO."""
     from twinlog import clock
 
@@ -140,13 +140,13 @@ def sound_if_standing_still(flow: FlowSettings, ledger: Ledger, context: Mapping
         RpoAlert(flow=flow.name, text=text).sound(context)
 
 
-def sound_if_overdue(overdue: Iterable[str], flow: FlowSettings, context: Mapping[str, Any]) -> None:
+def sound_if_overdue(overdue: Iterable[str], flow: FlowSettings, context: Any) -> None:
     """Send the alarm that no drill has passed for too long, if there is one to send."""
     for text in overdue:
         _sound("DRILL ALERT", flow.name, text, context)
 
 
-def _run_of(context: Mapping[str, Any]) -> str:
+def _run_of(context: Any) -> str:
     run = context.get("dag_run")
     if isinstance(run, Mapping):
         return str(run.get("dag_run_id") or run.get("run_id") or "")

@@ -40,7 +40,7 @@ class CycleRequest:
     follow_seconds: float | None = None
 
 
-def request_of(context: Mapping[str, Any]) -> CycleRequest:
+def request_of(context: Any) -> CycleRequest:
     """Return what the Dag run of an Airflow task context asks for."""
     run = context["dag_run"]
     return cycle_request(context["params"], run_type=run.run_type.value, interval_end=run.data_interval_end)
@@ -154,7 +154,7 @@ def reported_copy(outcome: Json | None, failed: Sequence[str]) -> Json | None:
     return _NOTHING_KNOWN if _UP_TO_COPY.intersection(failed) else None
 
 
-def asset_extra(report: Json, checks: Json | None = None) -> dict[str, Any]:
+def asset_extra(report: Json, checks: Json | None = None) -> Json:
     """Return the event's extra for Dags that are scheduled on the remote cluster.
 
     `checks` is a ValidationResult as JSON: the names of the failed checks are passed on.  An event is a row of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Param
@@ -68,7 +68,7 @@ _OF_AIRFLOW = "openlineage"
 """The key with which a TriggerDagRunOperator says for OpenLineage who triggers."""
 
 
-def refuse_unknown_fields(context: Mapping[str, Any]) -> None:
+def refuse_unknown_fields(context: Any) -> None:
     """Raise UsageError if the configuration of a run has a key that is no field of the Dag's form.
 
     Airflow passes it on unseen: `{"dryrun": true}` would be a real failover.

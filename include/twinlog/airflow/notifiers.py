@@ -49,7 +49,7 @@ class FlowNotifier(BaseNotifier):  # type: ignore[misc]
         self.flow = flow
         self.channel = channel
 
-    def notify(self, context: Mapping[str, Any]) -> None:
+    def notify(self, context: Any) -> None:
         """Ask the clusters, and pass on what is found."""
         what = visible(short(what_happened(context), MOST_CHARACTERS))
         lines = [*body_of(troubles_now(self.flow)), page_of(self.flow)]
@@ -83,7 +83,7 @@ def troubles_now(flow_name: str) -> tuple[Trouble, ...]:
     return troubles_of(FlowReader(dag_id, flow).read(), time.time())
 
 
-def what_happened(context: Mapping[str, Any]) -> str:
+def what_happened(context: Any) -> str:
     """Say in one line which task or run this is about, and why it failed, if that is known.  Pure."""
     ti, run, error = context.get("ti"), context.get("dag_run"), context.get("exception")
     place = _said(run, "dag_id") + (f".{_said(ti, 'task_id')}" if ti is not None else "")

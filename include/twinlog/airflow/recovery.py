@@ -205,7 +205,7 @@ def not_saved(outcome: Json) -> TerminalError | TransientError | None:
     return _unfinished(outcome, FAILBACK, "clear this task to go on", "the flow stays promoted", there=there)
 
 
-def told_of(context: Any, outcome: Json | None, undone: str, *names: str) -> dict[str, Any]:
+def told_of(context: Any, outcome: Json | None, undone: str, *names: str) -> Json:
     """Return what a run's last task tells of its end: these fields, and some that every procedure has.
 
     Raises AirflowSkipException if there is no outcome: the run was a dry one, or nobody approved it.

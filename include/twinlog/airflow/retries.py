@@ -6,7 +6,6 @@ the task's own `retries`.  Every step may be run again at any time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +22,7 @@ RULES = [
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10), **retry_policy(RULES)}
 
 
-def begin(context: Mapping[str, Any]) -> None:
+def begin(context: Any) -> None:
     """Let a task's mistakes be lines of its log, and refuse a form with a field that there is not."""
     errors_in_one_line()
     refuse_unknown_fields(context)

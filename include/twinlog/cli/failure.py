@@ -14,7 +14,7 @@ import typer
 from twinlog.cli.interrupt import INTERRUPTED, pressed
 from twinlog.config.file.providers import Secret
 from twinlog.errors import ExitCode, TwinlogError
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.visible import visible_lines
 
 INTERNAL = 70
@@ -45,7 +45,7 @@ class Failure:
         return self.text.split("\n") if "findings" in self.data else [self.text]
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Json:
         """Return the document for stdout under `--output json`."""
         return {"error": to_json(self)}
 

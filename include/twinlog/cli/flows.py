@@ -18,7 +18,7 @@ from twinlog.cli.failure import Failure, explain_failure
 from twinlog.cli.interrupt import pressed
 from twinlog.cli.render import say, warn
 from twinlog.errors import ConfigError, ExitCode, UsageError
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.policy.state_topics import HOME
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Told(Generic[R]):
     found: R | None = None
     error: Failure | None = None
 
-    def document(self, **unknown: Any) -> dict[str, Any]:
+    def document(self, **unknown: Any) -> Json:
         """Return the JSON document that other programs rely on; `unknown` stands for what was not found."""
         known = {"flow": self.flow, **unknown} if self.found is None else to_json(self.found)
         return {**known, "error": to_json(self.error)}

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from twinlog.errors import UsageError
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.visible import singular, visible, visible_json
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
         yield tell
 
 
-def parts(items: Iterable[Any], of: str = "partitions") -> Iterator[dict[str, Any]]:
+def parts(items: Iterable[Any], of: str = "partitions") -> Iterator[Json]:
     """Yield the partitions of topics as documents, each with what is said of its topic; so with other parts."""
     for whole in map(to_json, items):
         yield from ({**whole, **part} for part in whole[of])

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from twinlog.errors import UsageError
+from twinlog.jsonable import Json
 from twinlog.judge.check import Cell, Check, CheckResult, Judged, Relation, Row, Suite, result_of, sides
 
 if TYPE_CHECKING:
@@ -132,5 +133,5 @@ def _escaped(suite: Suite, row: Row) -> Row:
     return {**row, **{column: escape(str(row[column])) for column in suite.identity}}
 
 
-def _identity(suite: Suite, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _identity(suite: Suite, row: Json) -> tuple[str, ...]:
     return tuple(str(row[column]) for column in suite.identity)

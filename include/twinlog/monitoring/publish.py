@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from twinlog import clock
 from twinlog.cluster.api import Clusters
@@ -158,7 +157,7 @@ def make_report(
     )
 
 
-def summary(report: FlowReport, facts: FlowFacts, stopped: Mapping[TopicPartition, str]) -> dict[str, Any]:
+def summary(report: FlowReport, facts: FlowFacts, stopped: Mapping[TopicPartition, str]) -> Json:
     """Choose what the ledger keeps: totals, where each partition's copy continues, and how much lay before that.
 
     Of partitions with records at risk it keeps the source's end too, by which a failover without the source counts, and

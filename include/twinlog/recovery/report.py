@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from twinlog import clock
 from twinlog.errors import ExitCode
@@ -144,9 +143,9 @@ class Documented:
     transient: bool
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Json:
         """Return the JSON document that other programs rely on."""
-        found: dict[str, Any] = to_json(self)
+        found: Json = to_json(self)
         return {key: it for key, it in found.items() if key not in {"exit_code", "transient"}}
 
     @property

@@ -6,12 +6,12 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode, TwinlogError
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState
+from twinlog.jsonable import Json
 from twinlog.procedure import Outcome, Step, StepName, StepReport, done, silent, walk
 from twinlog.recovery import transitions
 from twinlog.recovery.procedure import left
@@ -103,7 +103,7 @@ def done_before(steps: Iterable[Step[World]], run: RecoveryRun) -> list[StepRepo
 
 def ended(
     world: World, steps: Iterable[Step[World]], stopped: Outcome | None
-) -> tuple[RecoveryRun | None, bool, dict[str, Any]]:
+) -> tuple[RecoveryRun | None, bool, Json]:
     """Return the run as it is now, whether it was promoted, and what every report says of it.
 
     `stopped` is the outcome that ended it, if one did.  If the ledger cannot be read, what this process did counts.
@@ -136,7 +136,7 @@ def ended(
     )
 
 
-def over(flow: FlowSettings, steps: Iterable[Step[World]], run: RecoveryRun) -> dict[str, Any]:
+def over(flow: FlowSettings, steps: Iterable[Step[World]], run: RecoveryRun) -> Json:
     """Return what every report says of a run that is over, as the ledger tells it: nothing was looked at.  Pure."""
     return {
         "flow": flow.name,

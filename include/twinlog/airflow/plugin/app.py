@@ -10,7 +10,6 @@ import secrets
 import time
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
@@ -25,6 +24,7 @@ from twinlog.airflow.plugin.overview import Overview, json_of, overview_of
 from twinlog.airflow.plugin.reading import Reader, SeenFlow
 from twinlog.airflow.plugin.reports import page_at
 from twinlog.gate.record import duration, moment, number
+from twinlog.jsonable import Json
 
 NAMES = ("base.html", "parts.html", "overview.html", "flow.html")
 
@@ -99,7 +99,7 @@ def report(name: str, path: str) -> HTMLResponse:
 def status() -> JSONResponse:
     """Return the overview as JSON; 503 until every flow was read once."""
     seen = _reader.get()
-    document: dict[str, Any] = json_of(seen)
+    document: Json = json_of(seen)
     if seen.being_read:
         return JSONResponse(document, 503, headers={"Retry-After": "2"})
     return JSONResponse(document)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinlog.airflow.flows import slug
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows
 from twinlog.airflow.plugin.troubles import State, Trouble, readiness_of, state_of, troubles_of
 from twinlog.clock import iso
 from twinlog.gate.record import UNKNOWN, duration, number
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.state.seats import Role
 from twinlog.visible import singular
 
@@ -69,7 +69,7 @@ def overview_of(seen: SeenFlows, now: float) -> Overview:
     return Overview(seen.file, tuple(worst_first), seen.warnings, seen.error, seen.being_read)
 
 
-def json_of(seen: SeenFlows) -> dict[str, Any]:
+def json_of(seen: SeenFlows) -> Json:
     """Return the same as JSON: `twinlog status` of every flow, with its Dag, its last cycle and when it was read."""
     return {
         "file": seen.file,
@@ -89,7 +89,7 @@ def json_of(seen: SeenFlows) -> dict[str, Any]:
     }
 
 
-def card_of(seen: SeenFlow, now: float) -> dict[str, Any]:
+def card_of(seen: SeenFlow, now: float) -> Json:
     """Return the fields of a `FlowCard`."""
     troubles = troubles_of(seen, now)
     return {

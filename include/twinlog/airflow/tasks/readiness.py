@@ -135,7 +135,7 @@ def _level(check: GateCheck) -> int:
     return logging.ERROR if check.blocks else logging.WARNING
 
 
-def asset_extra(shown: Json) -> dict[str, Any]:
+def asset_extra(shown: Json) -> Json:
     """Return the event's extra for Dags that are scheduled on the readiness of a cluster."""
     names = ("flow", "mode", "ready", "still_writing", "state_age_seconds", "evidence", "page")
     return {name: shown[name] for name in names}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from airflow.sdk import get_current_context
 
 from twinlog.airflow import form
@@ -54,7 +51,7 @@ def do(flow_name: str) -> Json:
     return shortened(shown(done), "the ledger (rebuild)")
 
 
-def asked_topic(params: Mapping[str, Any]) -> str:
+def asked_topic(params: Json) -> str:
     """Return the topic in the form.  Raises UsageError if there is none, or it is not confirmed.  Pure."""
     topic = str(params["topic"]).strip()
     if not topic:

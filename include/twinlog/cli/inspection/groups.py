@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinlog.cli import options
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.render import Grid, notes_grid, show
 from twinlog.errors import ExitCode
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
@@ -32,9 +32,9 @@ def groups(
 
     wanted, named = NameFilter((pattern,)) if pattern else None, options.parse_topics(topics)
 
-    def shown(one: FlowSettings) -> dict[str, Any]:
+    def shown(one: FlowSettings) -> Json:
         with open_own_clusters(one) as clusters:
-            document: dict[str, Any] = to_json(checkpoints.run(one, clusters, dry_run=True))
+            document = dict(to_json(checkpoints.run(one, clusters, dry_run=True)))
         if wanted is not None:
             for part in ("rows", "uncovered", "ages"):
                 document[part] = [it for it in document[part] if wanted.accepts(it["group"])]
@@ -57,7 +57,7 @@ def groups(
     return max(done.exit_code, ExitCode.of(not wrongly))
 
 
-def _grids(report: dict[str, Any], nothing: str) -> Iterator[Grid]:
+def _grids(report: Json, nothing: str) -> Iterator[Grid]:
     columns = (
         "group | topic: remote_topic | partition | upstream: upstream_offset"
         " | downstream: downstream_offset | exact | committed_there | state"
@@ -69,7 +69,7 @@ def _grids(report: dict[str, Any], nothing: str) -> Iterator[Grid]:
     yield notes_grid(report["notes"])
 
 
-def _title(report: dict[str, Any]) -> str:
+def _title(report: Json) -> str:
     states = [it["state"] for it in report["rows"]]
     counts = ", ".join(
         f"{states.count(state):,} {state}" for state in ("synced", "intentionally-not", "wrongly-not")

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -15,7 +15,7 @@ from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, warn, written
 from twinlog.errors import ExitCode, TerminalError, UsageError
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
     from twinlog.client.offset_documents import OffsetDocument
@@ -185,7 +185,7 @@ def _with_a_copy(answers: Sequence[Answer], path: Path) -> Sequence[Answer]:
 
 def _show(found: Translated) -> None:
     times = found.as_of_ms or (None,) * len(found.answers)
-    rows: list[dict[str, Any]] = []
+    rows: list[Json] = []
     for answer, as_of in zip(found.answers, times, strict=True):
         document = {"flow": found.flow, **to_json(answer)}
         if as_of is not None:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -14,7 +14,7 @@ from twinlog.cli import options
 from twinlog.cli.flows import each_flow, load_flows
 from twinlog.cli.render import Grid, notes_grid, say_step, show
 from twinlog.errors import ExitCode, UsageError
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
@@ -136,10 +136,10 @@ def _flows(
 def _each(flows: tuple[FlowSettings, ...], run: Callable[..., TakeoverReport], copier: CopierOf) -> int:
     from twinlog.cluster.api import open_clusters
 
-    def work(one: FlowSettings) -> dict[str, Any]:
+    def work(one: FlowSettings) -> Json:
         with open_clusters(one) as clusters:
             report = run(one, clusters, copier(one), run_id=uuid.uuid4().hex, told=say_step)
-        document: dict[str, Any] = to_json(report)
+        document: Json = to_json(report)
         return document
 
     done = each_flow(
@@ -151,7 +151,7 @@ def _each(flows: tuple[FlowSettings, ...], run: Callable[..., TakeoverReport], c
     return max(done.exit_code, ExitCode.of(not refused))
 
 
-def _grids(report: dict[str, Any]) -> Iterator[Grid]:
+def _grids(report: Json) -> Iterator[Grid]:
     columns = (
         "topic | partition | ends: state | position | last offset: last_upstream | compared | beyond"
         " | twice: duplicates | mapped"
@@ -162,7 +162,7 @@ def _grids(report: dict[str, Any]) -> Iterator[Grid]:
     yield notes_grid(report["notes"])
 
 
-def _title(report: dict[str, Any]) -> str:
+def _title(report: Json) -> str:
     way = "from MirrorMaker" if report["direction"] == "from-mirror-maker" else "to MirrorMaker"
     found = (
         f"{report['beyond']:,} record(s) copied beyond the positions, {report['duplicates']:,} copied twice"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -15,7 +15,7 @@ from twinlog.cli.recovery.accept import grid as accepted_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, UsageError
 from twinlog.grouped import grouped
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.judge.check import NOT_APPLICABLE, Mode
 from twinlog.visible import listed
 
@@ -98,7 +98,7 @@ def gate(
     return ExitCode.of(answer.result.ready)
 
 
-def document(result: GateResult, kept: Kept) -> dict[str, Any]:
+def document(result: GateResult, kept: Kept) -> Json:
     """Return the JSON document that other programs rely on, with the places of page and evidence."""
     return {
         **to_json(result),

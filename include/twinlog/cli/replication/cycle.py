@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinlog.cli.failure import Failure
 from twinlog.cli.render import say, warn
 from twinlog.errors import ExitCode
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.kafka_types import PartitionIssue
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class FlowRun:
         return critical or neglected or bool(self.groups and self.groups.error)
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Json:
         """Return the document that programs read in the JSON of `run --once`, with the failures beside it."""
         nothing = {
             "flow": self.flow,

@@ -11,14 +11,13 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from twinlog import clock
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.record import keep_run
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, waiting
 from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.failback import failback, homes, looks, standby
@@ -403,7 +402,7 @@ def report_of(flow: FlowSettings, ledger: Ledger, run: RecoveryRun) -> FailbackR
     )
 
 
-def _exported(flow: FlowSettings, ledger: Ledger, failover: str) -> dict[str, Any]:
+def _exported(flow: FlowSettings, ledger: Ledger, failover: str) -> Json:
     """Return what a report says of the records that were exported after a failover.  Pure."""
     exported = tuple(tail for tail in ledger.tails if tail.run == failover)
     return {"exported": exported, "tail_topics": failback.tail_topics(flow, exported)}

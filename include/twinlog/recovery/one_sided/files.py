@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from twinlog.audit.comparison.record_fields import RawRecord
 from twinlog.batches.record import key_value_headers
 from twinlog.gate.record import into_reports
+from twinlog.jsonable import Json
 from twinlog.logs.partition_reader import Lost
 from twinlog.recovery.one_sided.read import Stretch
 
@@ -78,7 +78,7 @@ def _fill(draft: Path, stretch: Stretch, records: Iterator[RawRecord]) -> int:
     return count
 
 
-def _row(stretch: Stretch, record: RawRecord) -> dict[str, Any]:
+def _row(stretch: Stretch, record: RawRecord) -> Json:
     key, value, headers = key_value_headers(memoryview(record.rest))
     return {
         "topic": stretch.topic,
