@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from twinlog.errors import ExitCode, TransientError, TwinlogError
@@ -61,11 +62,11 @@ class Outcome:
 
     state: StepState
     message: str
+    found: Any = None
     refused: bool = False
     exit_code: ExitCode = ExitCode.SAYS_NO
     transient: bool = False
     error: TwinlogError | None = None
-    found: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", singular(self.message))
@@ -76,35 +77,32 @@ class Outcome:
         return self.state in {StepState.WAITING, StepState.FAILED}
 
 
-def done(message: str) -> Outcome:
-    """Return the outcome of a step that is done."""
-    return Outcome(StepState.DONE, message)
+done = partial(Outcome, StepState.DONE)
+"""Make the outcome of a step that is done."""
+
+skipped = partial(Outcome, StepState.SKIPPED)
+"""Make the outcome of a step that has nothing to do."""
+
+waiting = partial(Outcome, StepState.WAITING)
+"""Make the outcome of a step that waits for a person."""
+
+failed = partial(Outcome, StepState.FAILED)
+"""Make the outcome of a step that failed."""
+
+planned = partial(Outcome, StepState.PLANNED)
+"""Make the outcome of a step that was only looked at."""
 
 
-def skipped(message: str) -> Outcome:
-    """Return the outcome of a step that has nothing to do."""
-    return Outcome(StepState.SKIPPED, message)
-
-
-def waiting(message: str) -> Outcome:
-    """Return the outcome of a step that waits for a person."""
-    return Outcome(StepState.WAITING, message)
-
-
-def failed(message: str, *, refused: bool = False) -> Outcome:
-    """Return the outcome of a step that failed."""
-    return Outcome(StepState.FAILED, message, refused, ExitCode.SAYS_NO)
-
-
-def failed_by(error: TwinlogError) -> Outcome:
+def failed_by(error: TwinlogError, found: object = None) -> Outcome:
     """Return the outcome of a step that ended with an error."""
-    transient = isinstance(error, TransientError)
-    return Outcome(StepState.FAILED, str(error), exit_code=error.exit_code, transient=transient, error=error)
-
-
-def planned(message: str) -> Outcome:
-    """Return the outcome of a step that was only looked at."""
-    return Outcome(StepState.PLANNED, message)
+    return Outcome(
+        StepState.FAILED,
+        str(error),
+        found,
+        exit_code=error.exit_code,
+        transient=isinstance(error, TransientError),
+        error=error,
+    )
 
 
 def learned(outcome: Outcome, found: object) -> Outcome:

@@ -203,14 +203,14 @@ def _choose(work: Work) -> Outcome:
     )
     source = "" if seen.positions is not None else f"placed by checkpoints, as without {flow.source.alias}; "
     if not chosen:
-        return learned(done(f"{source}no group has a position to drill{_left_out(work)}"), work)
+        return done(f"{source}no group has a position to drill{_left_out(work)}", work)
     text = f"{source}{len(chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
     if lost := [place for place in work.places if place.downstream_offset is None]:
         more = and_more(len(lost), form=" (and {} positions more)")
         first = f"{lost[0].group} on {lost[0].topic}-{lost[0].partition}"
         outcome = failed(f"{text}; group {first} has no place on the target: {lost[0].text}{more}")
         return learned(outcome, work)
-    return learned(done(text), work)
+    return done(text, work)
 
 
 def _left_out(work: Work) -> str:
@@ -231,7 +231,7 @@ def _place(work: Work) -> Outcome:
     try:
         refused = work.clusters.target.alter_offsets(changes).refused
     except TwinlogError as error:
-        return learned(failed_by(error), work)
+        return failed_by(error, work)
     work = replace(
         work,
         placed_seconds=work.placed_seconds + time.monotonic() - began,
@@ -246,7 +246,7 @@ def _place(work: Work) -> Outcome:
         return learned(outcome, work)
     written = sum(map(len, changes.values()))
     text = f"{len(changes):,} clones, {written:,} positions committed on {work.flow.target.alias}"
-    return learned(done(text), work)
+    return done(text, work)
 
 
 def _read(work: Work) -> Outcome:
@@ -302,10 +302,10 @@ def _compare(work: Work) -> Outcome:
     text += f"; {len(nothing):,} had nothing to read" if nothing else ""
     wrong = [position for position in positions if position.found in {Found.WRONG, Found.NOT_PLACED}]
     if not wrong:
-        return learned(done(text), work)
+        return done(text, work)
     first = wrong[0]
     where = f"group {first.group} on {first.remote_topic}-{first.partition}"
-    return learned(failed(f"{text}; {where}: {first.message}{and_more(len(wrong))}"), work)
+    return failed(f"{text}; {where}: {first.message}{and_more(len(wrong))}", work)
 
 
 def _at_risk(work: Work) -> Outcome:
@@ -330,7 +330,7 @@ def _at_risk(work: Work) -> Outcome:
     first = over[0]
     waited = "for how long is not known" if first.seconds is None else f"for {first.seconds:,.3f} s"
     late = f"records of {first.topic} wait {waited}, its RPO is {first.rpo_seconds} s"
-    return learned(failed(f"{text}; {late}{and_more(len(over))}"), work)
+    return failed(f"{text}; {late}{and_more(len(over))}", work)
 
 
 def _clean_up(work: Work, state: DrillState, message: str) -> Outcome:
@@ -351,8 +351,8 @@ def _clean_up(work: Work, state: DrillState, message: str) -> Outcome:
         message=why or message,
     )
     if why:
-        return learned(failed(why), work)
-    return learned(done(f"{len(made):,} clones deleted" if made else "nothing to delete"), work)
+        return failed(why, work)
+    return done(f"{len(made):,} clones deleted" if made else "nothing to delete", work)
 
 
 TRIED: tuple[Step[Work], ...] = (

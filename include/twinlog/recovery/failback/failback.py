@@ -160,8 +160,8 @@ def compare_sides(world: World) -> Outcome:
         text += f"; {found.strayed:,} of those do not come home by themselves"
     text = "; ".join([text, *found.notes])
     if not found.unseen:
-        return learned(done(text), known)
-    return learned(failed(f"{text}; not in full: {found.unseen[0]}{and_more(len(found.unseen))}"), known)
+        return done(text, known)
+    return failed(f"{text}; not in full: {found.unseen[0]}{and_more(len(found.unseen))}", known)
 
 
 def export_tails(world: World) -> Outcome:

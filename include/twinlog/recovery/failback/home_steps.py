@@ -18,7 +18,7 @@ from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.recovery import FAILBACK, RecoveryRun, RunState, StepState
 from twinlog.gate.record import keep_run
 from twinlog.jsonable import Json, to_json
-from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
 from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.failback import failback, homes, looks, standby
 from twinlog.recovery.report import FailbackReport, State, skips, stopped_in
@@ -197,9 +197,9 @@ def promote(there: World) -> Outcome:
     back, began = there.back, time.monotonic()
     why, found = planned.moved_since(back)
     if why:
-        return learned(failed(f"{why}: nothing is promoted; run it again", refused=True), found)
+        return failed(f"{why}: nothing is promoted; run it again", found, refused=True)
     back.move(lambda *_: None)  # nobody has aborted the reverse flow alone
-    outcome = learned(done(f"{there.flow.source.alias} is promoted; {_follows(there)}"), found)
+    outcome = done(f"{there.flow.source.alias} is promoted; {_follows(there)}", found)
     move = partial(homeward.arrive, nothing_lost=not planned.answering(there, back))
     return there.write(StepName.PROMOTE, outcome, began, move)
 

@@ -88,7 +88,7 @@ def look_gate(world: World, mended: Collection[str] = ()) -> Outcome:
         answers = "source-silent" in result.blocking
         why = f"{flow.source.alias} answers (use mode planned)" if answers else told(found)
         why = f"would say no: {why}"
-    return learned(planned(why if found else ""), replace(world.found, forbidding=found))
+    return planned(why if found else "", replace(world.found, forbidding=found))
 
 
 def look_switch(world: World) -> str:
@@ -127,7 +127,7 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     found, agreed, by = replace(world.found, cost=cost), world.tools.agreed, world.journal.actor.by
     if agreed not in {"", cost}:
         what = f"{by} has approved `{agreed}`, and now it is `{cost}`"
-        return learned(failed_by(TerminalError(what, AGAIN, code="approval-expired")), found)
+        return failed_by(TerminalError(what, AGAIN, code="approval-expired"), found)
     answer, actor = world.tools.approve(singular(question)), world.journal.actor
     before = _said_before(world, cost)
     if answer is Answer.NOBODY:
@@ -141,14 +141,14 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
     found = replace(found, answered=Answered(by, actor.known_by, yes, cost, lost, actor.driver, others))
     if not yes:
         then = "" if actor.driver else f"; run it again, or `{abort}`"
-        return learned(failed(f"no: {stays}{then}", refused=True), found)
+        return failed(f"no: {stays}{then}", found, refused=True)
     anybody = "" if world.flow.failover.approvers else "; no twinlog.approvers: whoever may run it"
     said = f"yes, by {by} ({actor.known_by}{anybody}){f', after {listed(others)}' if others else ''}"
     wanting = world.flow.failover.approvals_required - 1 - len(others)
     if wanting > 0:
         more = f"twinlog.approvals.required asks for {wanting:,} more, by others"
-        return learned(waiting(f"{said}; {more}; {cost}"), found)
-    return learned(done(f"{said}; {cost}"), found)
+        return waiting(f"{said}; {more}; {cost}", found)
+    return done(f"{said}; {cost}", found)
 
 
 def _said_before(world: World, cost: str) -> Answered | None:
@@ -163,12 +163,12 @@ def promote(world: World) -> Outcome:
     flow, began = world.flow, time.monotonic()
     why, found = _changed(world)
     if why:
-        return learned(failed(f"{why}: nothing is promoted; run it again", refused=True), found)
+        return failed(f"{why}: nothing is promoted; run it again", found, refused=True)
     proved = world.mode is Mode.PLANNED and not answering(world)
     known = 0 if proved else (found.loss.known if found.loss else None)
     rpo = 0.0 if proved else (found.loss.seconds if found.loss else None)
     move = partial(transitions.promote, at_risk_records=0 if proved else None, known=known, rpo_seconds=rpo)
-    outcome = learned(done(f"{flow.target.alias} is promoted"), found)
+    outcome = done(f"{flow.target.alias} is promoted", found)
     return world.write(StepName.PROMOTE, outcome, began, move)
 
 

@@ -59,7 +59,7 @@ def wait_until_through(world: World) -> Outcome:
             return learned(outcome, replace(found, drained=True))
         if time.monotonic() >= deadline:
             what = why or behind.told(f"of {flow.source.alias} have no copy yet")
-            return learned(waiting(f"{what}; see what {flow.copied_by} does, and run it again"), found)
+            return waiting(f"{what}; see what {flow.copied_by} does, and run it again", found)
         world.tools.sleep(LOOK_SECONDS)
 
 

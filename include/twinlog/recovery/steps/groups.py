@@ -12,7 +12,7 @@ from twinlog.groups import checkpoints
 from twinlog.groups.report import CheckpointsResult, GroupPartitionRow
 from twinlog.kafka_types import TopicPartition
 from twinlog.offset_sync import emit
-from twinlog.procedure import Outcome, Step, StepName, done, learned, planned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, planned, waiting
 from twinlog.recovery.report import placed, skips
 from twinlog.recovery.steps.world import World
 from twinlog.topics.snapshot import FlowSnapshot
@@ -34,10 +34,10 @@ def place_groups(world: World) -> Outcome:
         if not reading and not misplaced(result.rows):
             break
         if time.monotonic() >= deadline:
-            return learned(waiting(_why_not_placed(flow, reading, misplaced(result.rows))), found)
+            return waiting(_why_not_placed(flow, reading, misplaced(result.rows)), found)
         world.tools.sleep(LOOK_SECONDS)
     texts = [_placed_text(result), result.untold, skips(found.groups)]
-    return learned(done("; ".join(filter(None, texts))), found)
+    return done("; ".join(filter(None, texts)), found)
 
 
 def placing(flow: FlowSettings) -> FlowSettings:
@@ -107,7 +107,7 @@ def look_groups(world: World) -> Outcome:
     if wrong:
         text += f"; {len(wrong):,} cannot be placed now: {wrong[0].group}: {wrong[0].text}"
     text = "; ".join(filter(None, [text, found.untold, skips(groups)]))
-    return learned(planned(text), replace(world.found, groups=groups))
+    return planned(text, replace(world.found, groups=groups))
 
 
 GROUPS = Step(

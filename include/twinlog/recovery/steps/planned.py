@@ -77,7 +77,7 @@ def fence_producers(world: World, *others: World) -> Outcome:
     while (moving := moving_topics(flow, source, known, sleep=world.tools.sleep)).topics:
         if time.monotonic() >= deadline:
             none = f" (twinlog denies them nothing: {why})" if why else ""
-            return learned(waiting(f"{moving.told(flow.source.alias)}, and run it again{none}"), found)
+            return waiting(f"{moving.told(flow.source.alias)}, and run it again{none}", found)
         copy_all(world)
     made = f"WRITE denied on {len(denials.new):,} topics" if denials.new and not refused else ""
     if why:
@@ -97,7 +97,7 @@ def drain(world: World) -> Outcome:
         found = replace(found, topics=partitions_at_risk(facts))
         left = at_risk(found.topics)
         if why:
-            return learned(failed(f"not everything could be copied: {why}"), found)
+            return failed(f"not everything could be copied: {why}", found)
         if left == Total():
             report = publish.run(
                 flow, world.clusters, world.journal.actor.holder, to_json(copied), began_ms, facts
@@ -106,7 +106,7 @@ def drain(world: World) -> Outcome:
             outcome = done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
             return learned(outcome, replace(found, drained=True))
     what = left.told(f"are left after {PASSES} passes")
-    return learned(failed(f"{what}: something still writes, or a partition stands still"), found)
+    return failed(f"{what}: something still writes, or a partition stands still", found)
 
 
 def drain_both(world: World, other: World | None = None) -> Outcome:
@@ -330,7 +330,7 @@ def look_fence(world: World, copied: str = "") -> Outcome:
         else f"make no ACL ({denials.why_none or 'WRITE is denied already'})"
     )
     text = f"would {flow.work} {copied}, then {denied}, and watch for {flow.gate.fence_seconds} s"
-    return learned(planned(text), found)
+    return planned(text, found)
 
 
 FENCE = Step(

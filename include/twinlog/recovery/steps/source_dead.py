@@ -14,7 +14,7 @@ from twinlog.gate import groups as groups_of
 from twinlog.gate.accepting import command
 from twinlog.gate.ask import see_target
 from twinlog.groups.plan import Decided, changes_of
-from twinlog.procedure import Outcome, Step, StepName, done, learned, planned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, planned, waiting
 from twinlog.recovery.report import PlacedGroup, placed, skips
 from twinlog.recovery.steps.loss import loss_of
 from twinlog.recovery.steps.world import Found, World
@@ -36,7 +36,7 @@ def look_loss(world: World) -> Outcome:
     """Say the same, of a dry run."""
     found = recalled(world)
     assert found.loss is not None
-    return learned(planned(found.loss.told), found)
+    return planned(found.loss.told, found)
 
 
 def recalled(world: World) -> Found:
@@ -61,7 +61,7 @@ def place_from_checkpoints(world: World) -> Outcome:
             f"group {first.key.group} on {first.key.topic}-{first.key.partition} cannot be placed: {first.trouble}"
             f"{more}; see to it and run it again, or accept it: {_command(flow, 'group-covered', first, blocked)}"
         )
-        return learned(waiting(why), found)
+        return waiting(why, found)
     if further := unanswered(
         GROUP_NOT_AHEAD, [placing for placing in placings if _skipped(placing)], ledger.accepted
     ):
@@ -69,12 +69,12 @@ def place_from_checkpoints(world: World) -> Outcome:
             f"{skips(shown(further))}, and nobody has accepted so many; reset the group, or accept it:"
             f" {_command(flow, 'group-not-ahead', further[0], further)}"
         )
-        return learned(waiting(why), found)
+        return waiting(why, found)
     changes = changes_of(placings)
     refused = target.alter_offsets(changes).refused if changes else {}
     for key, error in refused.items():
         why = f"group {key.group} on {key.topic}-{key.partition}: {error.message}{and_more(len(refused))}"
-        return learned(waiting(f"{why}; run it again"), found)
+        return waiting(f"{why}; run it again", found)
     groups = {placing.key.group for placing in placings}
     left = sorted({placing.key.group for placing in placings if placing.trouble})
     unplaced = f"; left where they are, as was accepted: {listed(left)}" if left else ""
@@ -89,7 +89,7 @@ def place_from_checkpoints(world: World) -> Outcome:
         if placings or not flow.untold_groups
         else groups_of.UNTOLD.why
     )
-    return learned(done("; ".join(filter(None, [text, skips(found.groups)]))), found)
+    return done("; ".join(filter(None, [text, skips(found.groups)])), found)
 
 
 def without_place(placings: Sequence[Decided]) -> str:
@@ -148,7 +148,7 @@ def _look_groups(world: World) -> Outcome:
         text = groups_of.UNTOLD.why
     text = "; ".join(filter(None, [text, blocked])) + without_place(placings)
     text = "; ".join(filter(None, [text, skips(shown(placings))]))
-    return learned(planned(text), replace(found, groups=shown(placings)))
+    return planned(text, replace(found, groups=shown(placings)))
 
 
 LOSS = Step(
