@@ -13,7 +13,7 @@ from twinlog.formats.ledger.observed import Observed, ObservedFinding
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint
-from twinlog.groups.engine import engine_positions
+from twinlog.gate.groups import engine_positions
 from twinlog.groups.maps import PartitionMaps
 from twinlog.groups.place import Place, place
 from twinlog.groups.plan import Decided, at_place

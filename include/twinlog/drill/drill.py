@@ -49,7 +49,7 @@ from twinlog.procedure import (
     walk,
 )
 from twinlog.recovery.report import TopicAtRisk, at_risk, partitions_at_risk
-from twinlog.recovery.steps import canary, ending
+from twinlog.recovery.steps import ending
 from twinlog.recovery.steps.loss import loss_of
 from twinlog.state.ledger import Ledger, read_ledger, write_ledger
 from twinlog.topics.snapshot import FlowSnapshot
@@ -392,7 +392,7 @@ TRIED: tuple[Step[Work], ...] = (
         "a wrong record is named by both offsets: do not fail over before `twinlog audit` and `twinlog groups` say why",
         _compare,
     ),
-    ending.CANARY.on(lambda work: canary.try_target(work.flow, work.clusters.target, work.tools.sleep)),
+    ending.CANARY.on(lambda work: ending.try_target(work.flow, work.clusters.target, work.tools.sleep)),
     Step(
         StepName.AT_RISK,
         "finds the age of the oldest record that is not on the target; without the source, by the last cycle's report",

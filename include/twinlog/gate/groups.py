@@ -5,7 +5,7 @@ With the source, the rows are what the step `checkpoints` would do now; without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinlog.cluster.admin.groups import GroupPartition
@@ -19,10 +19,10 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import GroupAtRisk
 from twinlog.grouped import grouped
 from twinlog.groups import checkpoints, same_record
-from twinlog.groups.engine import engine_positions
 from twinlog.groups.plan import Decided, make_plan
 from twinlog.groups.recall import recall
 from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
+from twinlog.groups.verdict import GroupStanding
 from twinlog.groups.view import GroupView
 from twinlog.judge.check import Row
 from twinlog.judge.table import GROUPS
@@ -202,3 +202,38 @@ def recalled_row(flow: FlowSettings, decided: Decided, log: PartitionOffsets | N
         "skipped_records": row.records_skipped,
         **_place(log, position),
     }
+
+
+def engine_positions(decided: Iterable[Decided]) -> Iterator[EnginePosition]:
+    """Compare where the engine's own translation puts groups with where the offset map puts them.  Pure."""
+    for it in decided:
+        standing, row = it.standing, it.row
+        theirs, by = _of_engine(standing)
+        ours, again, skipped, by_map = standing.place.offset, None, None, None
+        if ours is not None and standing.place.exact:
+            by_map = standing.again(ours)
+            if theirs is not None:
+                again = standing.again(theirs)
+                skipped = standing.skips(theirs)
+        yield EnginePosition(
+            row.group,
+            row.topic,
+            row.remote_topic,
+            row.partition,
+            row.upstream_offset,
+            ours,
+            standing.place.exact,
+            theirs,
+            by,
+            again,
+            skipped,
+            by_map,
+        )
+
+
+def _of_engine(standing: GroupStanding) -> tuple[int | None, str]:
+    if standing.there is not None:
+        return standing.there.offset, "committed"
+    if standing.last is not None:
+        return standing.last.checkpoint.downstream_offset, "checkpoint"
+    return None, ""

@@ -22,7 +22,7 @@ from twinlog.procedure import Outcome, Step, StepName, done, failed, waiting
 from twinlog.recovery import homeward, transitions, walking
 from twinlog.recovery.failback import failback, homes, looks, standby
 from twinlog.recovery.report import FailbackReport, State, skips, stopped_in
-from twinlog.recovery.steps import canary, ending, groups, planned, registries
+from twinlog.recovery.steps import ending, groups, planned, registries
 from twinlog.recovery.steps.rights import own_rights
 from twinlog.recovery.steps.source_writers import forget_denials, still_denied
 from twinlog.recovery.steps.world import World
@@ -244,7 +244,7 @@ def switch_clients(there: World) -> Outcome:
 def try_source(there: World) -> Outcome:
     """Write to the promoted source and read it back."""
     back = there.back
-    return canary.try_target(_as_clients_know(there), back.clusters.target, back.tools.sleep)
+    return ending.try_target(_as_clients_know(there), back.clusters.target, back.tools.sleep)
 
 
 def _as_clients_know(there: World) -> FlowSettings:
