@@ -36,17 +36,15 @@ from twinlog.cli.migration.takeover import handover, takeover
 from twinlog.cli.recovery import runs
 from twinlog.cli.recovery.accept import accept
 from twinlog.cli.recovery.drill import drill
-from twinlog.cli.recovery.evidence import verify
 from twinlog.cli.recovery.failback import failback
 from twinlog.cli.recovery.failover import failover
-from twinlog.cli.recovery.gate import gate
+from twinlog.cli.recovery.gate import gate, verify
 from twinlog.cli.render import OUTPUT, Output, say, show
 from twinlog.cli.replication.claim import claim
-from twinlog.cli.replication.forget import forget
 from twinlog.cli.replication.gap import gaps
 from twinlog.cli.replication.offsets import offsets
 from twinlog.cli.replication.pause import pause, resume
-from twinlog.cli.replication.rebuild import rebuild
+from twinlog.cli.replication.rebuild import forget, rebuild
 from twinlog.cli.replication.run import run
 from twinlog.config.flow.load import LENIENT, STRICT
 from twinlog.errors import ExitCode, UsageError

@@ -1,23 +1,26 @@
-"""`twinlog plan`: what the next cycle would do; nothing is changed."""
+"""`twinlog plan`: what the next cycle would do, or each value with the line it came from; nothing is changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows
-from twinlog.cli.inspection.explain import explain_file
-from twinlog.cli.render import Grid, say, show, warn
+from twinlog.cli.render import Grid, Lines, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
-from twinlog.errors import ExitCode, TerminalError, UsageError
+from twinlog.config.flow.reader import UNRESOLVED
+from twinlog.errors import ExitCode, TerminalError, TwinlogError, UsageError
 from twinlog.visible import listed
 
 if TYPE_CHECKING:
     from twinlog.cluster.api import Clusters
+    from twinlog.config.explain import ExplainedFlow, Explanation
+    from twinlog.config.flow.load import Resolution
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.copying.ranges import StoppedPartition, UndecidedRange
     from twinlog.lane.spec import RangeSpec
@@ -249,3 +252,90 @@ def _grids(plan: FlowPlan, work: str) -> Iterator[Grid]:
         ),
     ]
     yield Grid(f"{plan.flow}: in the way", ("topic", "partition", "what", "what to do"), trouble)
+
+
+def explain_file(config: Path, flow: list[str] | None, named: frozenset[str] | None) -> int:
+    """Say what the configuration comes to, value by value, and what becomes of each topic.
+
+    Topics are those `named`, else all that the source shows.  The files, variables and connections that a value names
+    need not be on this machine: such a value is listed as unresolved, and nothing is judged by it.
+    """
+    from twinlog.config.explain import explain
+    from twinlog.config.flow.load import resolve
+
+    resolution = resolve(config, elsewhere=True)
+    _refuse_unknown_checks(resolution)
+    explanation = explain(resolution, flow or (), sorted(named or ()))
+    if named is None:
+        flows = resolution.configuration.flows
+        live = tuple(_with_live_topics(explained, flows[explained.flow]) for explained in explanation.flows)
+        explanation = replace(explanation, flows=live)
+    show(explanation, grids_of(explanation))
+    return ExitCode.DONE
+
+
+def _refuse_unknown_checks(resolution: Resolution) -> None:
+    """Raise ConfigError, with its line, if `twinlog.gate.blocking` names an unknown check.
+
+    It is done here and not by the loader: the layer of the checks is above the configuration.
+    """
+    for flow in resolution.flows.values():
+        if flow.settings.gate.blocking:
+            from twinlog.judge.table import refuse_unknown
+
+            origin = next(
+                resolved.origin for resolved in flow.values if resolved.key == "twinlog.gate.blocking"
+            )
+            refuse_unknown(flow.settings.gate.blocking, f"{origin.place}: {origin.key}")
+
+
+def _with_live_topics(explained: ExplainedFlow, flow: FlowSettings) -> ExplainedFlow:
+    """Add the topics that the flow's source shows now."""
+    if not explained.enabled:
+        return explained
+    if not explained.judged:
+        warn(f"{flow.name}: topics are not judged: what decides about them is not on this machine")
+        return explained
+    from twinlog.cluster.api import Cluster
+    from twinlog.config.explain import explain_topics
+
+    try:
+        names = Cluster(flow.source).topic_names()
+    except TwinlogError as error:
+        warn(f"{flow.name}: topics are not judged: {error.message}")
+        return explained
+    return replace(explained, topics=explain_topics(flow, names))
+
+
+def grids_of(explanation: Explanation) -> Iterator[Grid | Lines]:
+    """Yield the tables that show an explanation to people."""
+    for flow in explanation.flows:
+        yield _values(flow)
+        yield _topics(flow)
+    if explanation.warnings:
+        yield Lines("warnings", explanation.warnings)
+    if explanation.unresolved:
+        yield Lines("not on this machine", explanation.unresolved)
+    if explanation.notes:
+        yield Lines("without effect on the copy", explanation.notes)
+
+
+def _values(flow: ExplainedFlow) -> Grid:
+    state = "" if flow.enabled else " (copies nothing, writes heartbeats)"
+    if any(value.key == "enabled" and value.value == UNRESOLVED for value in flow.values):
+        state = " (whether it copies is not on this machine)"
+    return Grid.of(
+        f"{flow.flow}{state}",
+        "key | value | from: origin | written_as | rule | reaches",
+        flow.values,
+        origin=lambda it: it.place or it.rule,
+        rule=lambda it: it.rule if it.place else "",
+    )
+
+
+def _topics(flow: ExplainedFlow) -> Grid:
+    columns = (
+        "topic | on the target: remote_topic | left out because: left_out"
+        " | copied although not selected because: because"
+    )
+    return Grid.of(f"{flow.flow}: topics", columns, flow.topics, because=lambda it: it.because or None)

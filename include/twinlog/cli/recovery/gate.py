@@ -1,4 +1,4 @@
-"""`twinlog gate`: may we fail over?  Ready or not, with every number it rests on, as evidence."""
+"""`twinlog gate` and `evidence verify`: may we fail over?  Ready or not, with every number, as evidence to verify."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.options import ConfigOption, OneFlowOption
 from twinlog.cli.recovery.accept import grid as accepted_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
-from twinlog.errors import ExitCode, UsageError
+from twinlog.errors import ExitCode, FormatError, UsageError
 from twinlog.grouped import grouped
 from twinlog.jsonable import Json, to_json
 from twinlog.judge.check import NOT_APPLICABLE, Mode
@@ -175,3 +175,34 @@ def _mark(check: GateCheck) -> str:
     if check.waived:
         return "accepted"
     return "NO" if check.blocks else "warning"
+
+
+def verify(
+    file: Annotated[Path, Argument(metavar="FILE", help="The evidence, JSON.")],
+    *,
+    key: Annotated[Path, Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
+) -> int:
+    """Check the signature of evidence; exit 1 if it has none, is signed by another key, or was changed.
+
+    Example: `twinlog evidence verify evidence.json --key public.pem`. Next: `twinlog failover --dry-run`.
+    """
+    from twinlog.gate.evidence import read_public_key
+    from twinlog.gate.evidence import verify as verified
+
+    public = read_public_key(key)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "give the evidence's file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not text", "give the evidence's file") from None
+    try:
+        found = verified(text, public)
+    except FormatError as error:  # not a forgery: the file is something else
+        raise UsageError(error.message, error.hint or "give the file that `twinlog gate` wrote") from None
+    rows = [(name.replace("_", " "), value) for name, value in to_json(found).items()]
+    show(
+        {"verified": True, **to_json(found)},
+        [Grid(f"{file.name}: verified", ("what", "value"), rows)],
+    )
+    return 0

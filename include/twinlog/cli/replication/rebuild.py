@@ -1,4 +1,4 @@
-"""`twinlog topics rebuild`: copy one topic again, with the positions of its readers kept."""
+"""`twinlog topics rebuild` and `topics forget`: copy one topic again, with the positions of its readers, or drop it."""
 
 from __future__ import annotations
 
@@ -71,3 +71,32 @@ def _result_grids(done: RebuildResult) -> Iterator[Grid]:
         *((group, "its place was not known: nothing committed") for group in done.unknown),
     ]
     yield Grid(f"{done.flow}: {done.remote_topic}, {done.phase.value}", ("group", "position"), rows, "none")
+
+
+def forget(
+    *,
+    config: options.ConfigOption,
+    topic: options.SourceTopicOption,
+    flow: options.OneFlowOption = None,
+    dry_run: options.DryRunOption = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask: what is forgotten is not known again.")] = False,
+) -> int:
+    """Delete the state of a topic that was deleted on both clusters.
+
+    That is its progress, offset map, incarnations, pauses and gaps. A topic of that name created later is a new one.
+
+    Example: `twinlog topics forget --topic orders --dry-run`. Next: `twinlog status`.
+    """
+    from twinlog.lifecycle import forget as step
+    from twinlog.state.own_clusters import open_own_clusters
+
+    _, one = load_one_flow(config, flow)
+    with open_own_clusters(one) as clusters:
+        done = step.run(one, clusters, topic, dry_run=True)
+        if not dry_run:
+            if not yes:
+                confirm(step.told(done))
+            done = step.run(one, clusters, topic)
+    title = f"{done.flow}: {done.topic} {'would be' if done.dry_run else 'is'} forgotten"
+    show(done, [Grid(title, ("what", "records"), [*done.dropped.items()], "none")])
+    return ExitCode.DONE
