@@ -28,12 +28,7 @@ def begin(context: Any) -> None:
     refuse_unknown_fields(context)
 
 
-OUR_TASKS = {
-    "owner": "twinlog",
-    **RETRIES,
-    "pre_execute": begin,
-    "show_return_value_in_logs": False,
-}
+OUR_TASKS = {"owner": "twinlog", **RETRIES, "pre_execute": begin, "show_return_value_in_logs": False}
 """The default arguments of twinlog's own Dags.
 
 A task's log has its result line by line; Airflow would write it once more, as one line of up to 48 KiB.

@@ -27,10 +27,7 @@ if not (3, 1) <= RELEASE < (4, 0):
         code="airflow-version",
     )
 
-PROVIDERS = {
-    "apache-airflow-providers-apache-spark": "5.3",
-    "apache-airflow-providers-standard": "1.8",
-}
+PROVIDERS = {"apache-airflow-providers-apache-spark": "5.3", "apache-airflow-providers-standard": "1.8"}
 """The lowest version of each: pip keeps to it, an image that was put together by hand may not."""
 for _name, _lowest in PROVIDERS.items():
     if Version(version(_name)) < Version(_lowest):

@@ -71,8 +71,7 @@ def twinlog(
         bool, Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
     ] = False,
     lenient: Annotated[
-        bool,
-        Option("--lenient", help="Only warn of keys that nobody knows; may stand anywhere on the line."),
+        bool, Option("--lenient", help="Only warn of keys that nobody knows; may stand anywhere on the line.")
     ] = False,
     strict: Annotated[
         bool,
@@ -160,7 +159,7 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
             takeover=takeover,
             handover=handover,
             claim=claim,
-        ),
+        )
     },
     "This machine": {
         "machine": _group(
@@ -169,7 +168,7 @@ COMMANDS: Mapping[str, Mapping[str, Any]] = {
             kafka=kafka,
             spark=spark,
             airflow=install,
-        ),
+        )
     },
 }
 """Every command by what it is for, as `twinlog --help` shows them."""

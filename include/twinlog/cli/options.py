@@ -30,8 +30,7 @@ FlowOption = Annotated[
 ]
 
 OneFlowOption = Annotated[
-    list[str] | None,
-    Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled."),
+    list[str] | None, Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled.")
 ]
 
 TopicsOption = Annotated[

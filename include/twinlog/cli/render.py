@@ -234,13 +234,7 @@ def _bars() -> Iterator[Callable[[CopyProgress], None]]:
                     name = f"{copy.flow} lane {part.lane} ({part.partitions} partitions)"
                     tasks[lane] = progress.add_task(name, speed=speed)
                 left = part.done < part.total
-                progress.update(
-                    tasks[lane],
-                    completed=part.done,
-                    total=part.total,
-                    speed=speed,
-                    visible=left,
-                )
+                progress.update(tasks[lane], completed=part.done, total=part.total, speed=speed, visible=left)
 
         yield tell
 

@@ -38,10 +38,7 @@ class View:
 
     @classmethod
     def of(
-        cls,
-        decided: Collection[Decided],
-        positions: GroupPositions | None = None,
-        untold: Iterable[str] = (),
+        cls, decided: Collection[Decided], positions: GroupPositions | None = None, untold: Iterable[str] = ()
     ) -> View:
         """Take what was decided about every position."""
         maps = {it.key.topic_partition: it.standing.route.maps for it in decided}

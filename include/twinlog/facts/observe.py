@@ -129,9 +129,7 @@ def _sides(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[str, tuple[S
     }
 
 
-def _copies(
-    snapshot: FlowSnapshot,
-) -> tuple[Mapping[str, str], Mapping[TopicPartition, PartitionOffsets]]:
+def _copies(snapshot: FlowSnapshot) -> tuple[Mapping[str, str], Mapping[TopicPartition, PartitionOffsets]]:
     """Return topic ids (by source topic) and offsets of all copies that the ledger knows, of topics left out too."""
     target, answers = snapshot.clusters.target, snapshot.target
     lives = snapshot.ledger.incarnations.values()

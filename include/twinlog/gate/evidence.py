@@ -197,8 +197,7 @@ def verify(text: str, key: Ed25519PublicKey) -> Verified:
 def _check_signature(payload: Json, signature: Any, key: Ed25519PublicKey) -> None:
     if signature is None:
         raise _untrusted(
-            "the evidence is not signed",
-            "the signature was removed, or twinlog 0.2 wrote it without a key",
+            "the evidence is not signed", "the signature was removed, or twinlog 0.2 wrote it without a key"
         )
     if not isinstance(signature, dict) or signature.get("algorithm") != ALGORITHM:
         raise FormatError(f"the evidence's signature is not by {ALGORITHM}")

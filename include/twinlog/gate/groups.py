@@ -87,10 +87,7 @@ def read_both(snapshot: FlowSnapshot, seen: GroupView, facts: FlowFacts) -> Grou
 
 
 def group_row(
-    row: GroupPartitionRow,
-    noted: DatedCheckpoint | None,
-    log: PartitionOffsets | None,
-    same: bool | None,
+    row: GroupPartitionRow, noted: DatedCheckpoint | None, log: PartitionOffsets | None, same: bool | None
 ) -> Row:
     """Make one row of a finding of the step `checkpoints`; `same` is None if no records were compared.  Pure."""
     return {

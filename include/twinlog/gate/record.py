@@ -124,12 +124,7 @@ class Kept:
     seen: str = ""
 
 
-def keep(
-    flow: FlowSettings,
-    target: Cluster,
-    answer: GateAnswer,
-    seal: Seal,
-) -> Kept:
+def keep(flow: FlowSettings, target: Cluster, answer: GateAnswer, seal: Seal) -> Kept:
     """Write page, Data Docs and evidence, and note the outcome in the ledger if the flow has one.
 
     Evidence is never deleted.  Raises TerminalError `reports` if the folder cannot be written to.

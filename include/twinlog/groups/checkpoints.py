@@ -20,11 +20,7 @@ from twinlog.errors import TwinlogError
 from twinlog.grouped import grouped
 from twinlog.groups.checkpoint_upkeep import apply_cut, plan_cut
 from twinlog.groups.plan import CheckpointPlan, Decided, after_commits, changes_of, make_plan, without
-from twinlog.groups.report import (
-    CheckpointAge,
-    CheckpointsResult,
-    SyncReason,
-)
+from twinlog.groups.report import CheckpointAge, CheckpointsResult, SyncReason
 from twinlog.groups.verdict import PositionVerdict, final_row, leave, wrong
 from twinlog.groups.view import GroupView, look, read_positions
 from twinlog.lifecycle import rebuild

@@ -45,10 +45,7 @@ def place(
 
 
 def places(
-    offsets: Sequence[int],
-    maps: PartitionMaps,
-    there: PartitionOffsets,
-    here: PartitionOffsets | None = None,
+    offsets: Sequence[int], maps: PartitionMaps, there: PartitionOffsets, here: PartitionOffsets | None = None
 ) -> list[Place]:
     """Find the places of readers of one partition, given the next offset that each reads.
 

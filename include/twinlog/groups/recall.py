@@ -49,11 +49,7 @@ class Recalled:
 
 
 def recall(
-    flow: FlowSettings,
-    target: ClusterReader,
-    ledger: Ledger,
-    maps: Maps[PackedMap],
-    topics: Collection[str],
+    flow: FlowSettings, target: ClusterReader, ledger: Ledger, maps: Maps[PackedMap], topics: Collection[str]
 ) -> tuple[Decided, ...]:
     """Decide about the positions of all groups that the target knows of; `topics` are those that the flow would miss.
 

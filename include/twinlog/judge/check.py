@@ -63,11 +63,7 @@ class Relation(StrEnum):
     AT_MOST = "<="
 
 
-HOLDS = {
-    Relation.EQUAL: operator.eq,
-    Relation.AT_LEAST: operator.ge,
-    Relation.AT_MOST: operator.le,
-}
+HOLDS = {Relation.EQUAL: operator.eq, Relation.AT_LEAST: operator.ge, Relation.AT_MOST: operator.le}
 
 
 class Seen(StrEnum):

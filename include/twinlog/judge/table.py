@@ -329,9 +329,7 @@ PARTITIONS = (
         seen=Seen.CYCLE,
     ),
     row(
-        "www- lag-not-negative: lag_records >= 0",
-        "lag is a number of records",
-        "see progress-within-source",
+        "www- lag-not-negative: lag_records >= 0", "lag is a number of records", "see progress-within-source"
     ),
     row(
         "-FFF map-known: mapped_records >= mapped_wanted",

@@ -140,11 +140,7 @@ def _missing(cluster: ClusterReader, names: Collection[str]) -> frozenset[str]:
 
 def _refused(flow: FlowSettings, topic: str, why: str, hint: str) -> TerminalError:
     return TerminalError(
-        f"{flow.name} does not forget topic {topic}: {why}",
-        hint,
-        code=REFUSED,
-        flow=flow.name,
-        topic=topic,
+        f"{flow.name} does not forget topic {topic}: {why}", hint, code=REFUSED, flow=flow.name, topic=topic
     )
 
 

@@ -150,13 +150,7 @@ def make_plan(snapshot: FlowSnapshot) -> TopicPlan:
             flow=flow.name,
         )
     new = (topic.topic for topic in discovery.topics if topic.remote is None and not topic.blocked)
-    return plan(
-        flow,
-        discovery,
-        clusters.source.topic_configs(new),
-        internal,
-        snapshot.ledger,
-    )
+    return plan(flow, discovery, clusters.source.topic_configs(new), internal, snapshot.ledger)
 
 
 def read_internal(flow: FlowSettings, target: ClusterReader) -> InternalState:

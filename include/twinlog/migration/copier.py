@@ -57,8 +57,7 @@ class SourceGroup:
         found = clusters.source.describe_groups([self.source_group]).require()[self.source_group]
         if found.members:
             raise still_runs(
-                flow,
-                f"group {self.source_group} on {flow.source.alias} has {len(found.members)} member(s)",
+                flow, f"group {self.source_group} on {flow.source.alias} has {len(found.members)} member(s)"
             )
 
     def began_at_start(self, flow: FlowSettings) -> bool:

@@ -14,12 +14,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import PartitionProof, refusal_of
 from twinlog.state.ledger import read_ledger
-from twinlog.topics.discovery import (
-    DiscoveredPartition,
-    DiscoveredTopic,
-    Discovery,
-    ProblemCode,
-)
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.discovery_rules import decide
 from twinlog.topics.snapshot import read_source, read_target
 

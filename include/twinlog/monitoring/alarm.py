@@ -28,9 +28,7 @@ REMINDER_MS = 3_600_000
 def over(flow: FlowSettings, report: FlowReport | None, age_seconds: float) -> dict[str, str]:
     """Return what a report that is `age_seconds` old shows to be over budget, or that it is too old itself.  Pure."""
     if age_seconds > flow.strictest_rpo_seconds:
-        return {
-            "": f"no report for {age_seconds:.0f} s: what was written since is not known to be copied",
-        }
+        return {"": f"no report for {age_seconds:.0f} s: what was written since is not known to be copied"}
     return {} if report is None else {**over_budget(flow, report.topics), **held_back(flow, report.undecided)}
 
 

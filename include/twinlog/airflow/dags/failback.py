@@ -38,7 +38,7 @@ def by_hand(dag_id: str, flows: Sequence[FlowSettings]) -> DAG:
             CHOSEN
             + "{{ ': bring clients home to ' if params.home else ': save what ' }}"
             + CHOSEN_SOURCE
-            + "{{ '?' if params.home else ' alone has?' }}",
+            + "{{ '?' if params.home else ' alone has?' }}"
         )
 
         before = (

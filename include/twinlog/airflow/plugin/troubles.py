@@ -211,7 +211,7 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
         )
     if status.unseen_partitions:
         yield _warning(
-            f"{status.unseen_partitions:,} partitions could not be looked at; no number here tells of them.",
+            f"{status.unseen_partitions:,} partitions could not be looked at; no number here tells of them."
         )
     lost = open_gaps(status.gaps)
     if lost:
@@ -220,13 +220,10 @@ def _of_status(status: FlowStatus, settings: FlowSettings) -> Iterator[Trouble]:
             "Dag rebuild copies the topic anew; docs/gate.md says how to accept it.",
         )
     for pause in status.paused:
-        yield _warning(
-            f"{pause.topic} is paused by {pause.by} since {pause.since}: {pause.reason}",
-            _RESUMED,
-        )
+        yield _warning(f"{pause.topic} is paused by {pause.by} since {pause.since}: {pause.reason}", _RESUMED)
     for orphan in status.orphans:
         yield _warning(
-            f"Nothing is copied into {orphan.remote_topic} any more: {orphan.topic} is {_ORPHANS[orphan.kind]}.",
+            f"Nothing is copied into {orphan.remote_topic} any more: {orphan.topic} is {_ORPHANS[orphan.kind]}."
         )
 
 
@@ -250,8 +247,7 @@ def _of_ledger(ledger: Ledger) -> Iterator[Trouble]:
     report = ledger.last_report
     if report is not None and report.summary.get("state") == "failed":
         yield _bad(
-            f"The last cycle failed ({report.run_id}).",
-            "The log of that run says which step, and why.",
+            f"The last cycle failed ({report.run_id}).", "The log of that run says which step, and why."
         )
     for outcome in ledger.outcomes:
         if not outcome.ready:

@@ -93,11 +93,7 @@ def check(
         ),
     ] = False,
     machine: Annotated[
-        bool,
-        Option(
-            "--machine",
-            help="This machine instead: Python, Java, Spark, Airflow, memory, disk.",
-        ),
+        bool, Option("--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk.")
     ] = False,
 ) -> int:
     """Check that the clusters grant every permission the flows need; without a file, check this machine.

@@ -45,9 +45,7 @@ def groups(
         return document
 
     done = each_flow(
-        load_flows(config, flow),
-        shown,
-        lambda one, failure: {"flow": one.name, "error": to_json(failure)},
+        load_flows(config, flow), shown, lambda one, failure: {"flow": one.name, "error": to_json(failure)}
     )
     reports = [result for result in done.results if "error" not in result]
     asked = "no group that was asked for" if pattern or topics else "no group"

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from twinlog.schemas.sync import SchemaSync
 
 
-def schemas(
-    *,
-    config: ConfigOption,
-    flow: OneFlowOption = None,
-    execute: ExecuteOption = False,
-) -> int:
+def schemas(*, config: ConfigOption, flow: OneFlowOption = None, execute: ExecuteOption = False) -> int:
     """Compare both schema registries in full; with --execute bring the source's subjects over, ids unchanged.
 
     Exit code 1: something of the target is in the way, or a person has to set it; the other subjects are copied.

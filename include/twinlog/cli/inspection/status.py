@@ -29,10 +29,7 @@ _UNKNOWN: Mapping[str, Any] = {
 
 
 def status(
-    *,
-    config: options.ConfigOption,
-    flow: options.FlowOption = None,
-    topics: options.TopicsOption = None,
+    *, config: options.ConfigOption, flow: options.FlowOption = None, topics: options.TopicsOption = None
 ) -> int:
     """Show lag in records and seconds, gaps and the state of each flow.
 

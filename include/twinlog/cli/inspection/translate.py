@@ -37,8 +37,7 @@ def translate(
         list[str] | None, Option("--group", "-g", metavar="NAME", help="A consumer group; repeatable.")
     ] = None,
     groups: Annotated[
-        str,
-        Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex)."),
+        str, Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex).")
     ] = "",
     offsets_file: Annotated[
         str,
@@ -117,8 +116,7 @@ def _check(
         raise UsageError("offsets, groups and a file cannot be translated in one go", "give one of them")
     if not any(asked) and at is None:
         raise UsageError(
-            "nothing to translate",
-            "give --group, --groups, --offsets, --at, or offsets such as orders:0:42",
+            "nothing to translate", "give --group, --groups, --offsets, --at, or offsets such as orders:0:42"
         )
     if at is not None and (offsets or offsets_file):
         raise UsageError("--at finds offsets by time", "leave out the offsets, or --at")

@@ -38,8 +38,7 @@ OffsetsTopicOption = Annotated[
     ),
 ]
 WorkerGroupOption = Annotated[
-    str,
-    Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2."),
+    str, Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2.")
 ]
 DepthOption = Annotated[
     int,

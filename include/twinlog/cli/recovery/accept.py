@@ -48,8 +48,7 @@ def accept(
     ] = "",
     *,
     subject: Annotated[
-        str,
-        Option("--for", metavar="NAME", help="Only this topic or group. Default: all of the check."),
+        str, Option("--for", metavar="NAME", help="Only this topic or group. Default: all of the check.")
     ] = "",
     partitions: Annotated[
         str, Option("--partitions", metavar="0-5", help="Only these partitions of it.")
@@ -197,9 +196,7 @@ def _given(flow: FlowSettings, ledger: Ledger, asked: _Asked) -> Accepted:
             return accepted
     of = f" for {asked.subject}" if asked.subject else ""
     raise TerminalError(
-        f"{flow.name}: nobody has accepted {asked.check}{of}",
-        "see `twinlog accept`",
-        code="not-accepted",
+        f"{flow.name}: nobody has accepted {asked.check}{of}", "see `twinlog accept`", code="not-accepted"
     )
 
 

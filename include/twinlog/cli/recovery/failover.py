@@ -34,8 +34,7 @@ def failover(
     *,
     config: options.ConfigOption,
     mode: Annotated[
-        Mode,
-        Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it."),
+        Mode, Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it.")
     ],
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,

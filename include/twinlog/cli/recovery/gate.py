@@ -28,8 +28,7 @@ ModeOption = Annotated[
     Mode, Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")
 ]
 SignOption = Annotated[
-    Path | None,
-    Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence."),
+    Path | None, Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence.")
 ]
 
 
@@ -65,8 +64,7 @@ def gate(
     """
     if mode is Mode.SOURCE_DEAD and (canary or still_writing):
         raise UsageError(
-            "--canary and --still-writing ask something of the source",
-            "leave them out, or --mode planned",
+            "--canary and --still-writing ask something of the source", "leave them out, or --mode planned"
         )
     from twinlog.cluster.api import open_clusters
     from twinlog.gate import ask as step
@@ -81,12 +79,7 @@ def gate(
     say(f"{chosen.name}: asking {'both clusters' if mode is Mode.PLANNED else chosen.target.alias}")
     with open_clusters(chosen) as clusters:
         answer = step.run(chosen, clusters, step.GateRequest(mode, still_writing, canary))
-        kept = keep(
-            chosen,
-            clusters.target,
-            answer,
-            seal,
-        )
+        kept = keep(chosen, clusters.target, answer, seal)
     show(document(answer.result, kept), _grids(answer.result, everything=everything))
     for way in ways(chosen.name, answer.result.amounts, kept.seen):
         say(f"{chosen.name}: to accept it: {way}")
@@ -201,8 +194,5 @@ def verify(
     except FormatError as error:  # not a forgery: the file is something else
         raise UsageError(error.message, error.hint or "give the file that `twinlog gate` wrote") from None
     rows = [(name.replace("_", " "), value) for name, value in to_json(found).items()]
-    show(
-        {"verified": True, **to_json(found)},
-        [Grid(f"{file.name}: verified", ("what", "value"), rows)],
-    )
+    show({"verified": True, **to_json(found)}, [Grid(f"{file.name}: verified", ("what", "value"), rows)])
     return 0

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from twinlog.copying.claim import ClaimResult
 
 
-def claim(
-    *,
-    config: ConfigOption,
-    reason: ReasonOption,
-    flow: OneFlowOption = None,
-) -> int:
+def claim(*, config: ConfigOption, reason: ReasonOption, flow: OneFlowOption = None) -> int:
     """Take over progress, map and ledger under this flow's name, between the clusters that answer now.
 
     Example: `twinlog migrate claim --flow 'A->west' --reason 'B is west now'`. Next: `twinlog run --once`.

@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Self
 from twinlog import __version__
 from twinlog.cli.flows import Done, each_flow
 from twinlog.cli.render import say, warn
-from twinlog.cli.replication.cycle import (
-    FlowRun,
-    Request,
-    conclude,
-    duties_of,
-    follow_failures,
-    run_cycle,
-)
+from twinlog.cli.replication.cycle import FlowRun, Request, conclude, duties_of, follow_failures, run_cycle
 from twinlog.errors import FencedError, TransientError, TwinlogError, UsageError
 from twinlog.spark.session import without_options
 
@@ -103,11 +96,7 @@ class WarmSpark:
 
 
 def follow_flows(
-    flows: Sequence[FlowSettings],
-    asked: Request,
-    spark: WarmSpark,
-    master: str | None,
-    seconds: float,
+    flows: Sequence[FlowSettings], asked: Request, spark: WarmSpark, master: str | None, seconds: float
 ) -> Done[FlowRun]:
     """Follow `flows` for `seconds`; each gets its share of the session's slots.
 

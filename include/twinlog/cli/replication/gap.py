@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def gaps(
-    *,
-    config: options.ConfigOption,
-    flow: options.OneFlowOption = None,
-    topics: options.TopicsOption = None,
+    *, config: options.ConfigOption, flow: options.OneFlowOption = None, topics: options.TopicsOption = None
 ) -> int:
     """List records that will never be copied: deleted by the source, or left out; expired and accepted gaps too.
 

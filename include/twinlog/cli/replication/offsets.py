@@ -66,15 +66,7 @@ def offsets(
     return ExitCode.DONE
 
 
-def _move(
-    flow: FlowSettings,
-    topic: str,
-    partition: int,
-    to: str,
-    reason: str,
-    *,
-    execute: bool,
-) -> int:
+def _move(flow: FlowSettings, topic: str, partition: int, to: str, reason: str, *, execute: bool) -> int:
     from twinlog.lifecycle import alter as altering
 
     asked = altering.AlterRequest(topic, partition, to, login(), reason)

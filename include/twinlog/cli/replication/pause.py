@@ -30,11 +30,7 @@ class PauseOf:
 
 
 def pause(
-    *,
-    config: ConfigOption,
-    reason: ReasonOption,
-    flow: FlowOption = None,
-    topic: TopicsOption = None,
+    *, config: ConfigOption, reason: ReasonOption, flow: FlowOption = None, topic: TopicsOption = None
 ) -> int:
     """Pause flows, or some of their topics; a cycle that runs now still ends.
 
@@ -45,11 +41,7 @@ def pause(
 
 
 def resume(
-    *,
-    config: ConfigOption,
-    reason: ReasonOption = "",
-    flow: FlowOption = None,
-    topic: TopicsOption = None,
+    *, config: ConfigOption, reason: ReasonOption = "", flow: FlowOption = None, topic: TopicsOption = None
 ) -> int:
     """Resume paused flows, or some of their topics, where they stopped.
 

@@ -40,12 +40,10 @@ def run(
     flow: options.FlowOption = None,
     once: Annotated[bool, Option("--once", help="One cycle of each flow, several at the same time.")] = False,
     duration: Annotated[
-        str | None,
-        Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m."),
+        str | None, Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m.")
     ] = None,
     follow: Annotated[
-        bool,
-        Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end."),
+        bool, Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end.")
     ] = False,
     clusters: Annotated[
         str,

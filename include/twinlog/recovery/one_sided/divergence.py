@@ -29,11 +29,7 @@ from twinlog.logs.partition_reader import Lost
 from twinlog.offsets.spans import Spans
 from twinlog.recovery.one_sided.read import Read, Side, Stretch
 from twinlog.state.progress import read_progress
-from twinlog.topics.discovery import (
-    DiscoveredPartition,
-    DiscoveredTopic,
-    ProblemCode,
-)
+from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, ProblemCode
 from twinlog.topics.incarnations import differ, no_longer_copied
 from twinlog.topics.other_writers import OtherWriters, read_other_writers
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
@@ -231,11 +227,7 @@ class _Look:
     """One comparison: what it reads by, and what it finds."""
 
     def __init__(
-        self,
-        snapshot: FlowSnapshot,
-        others: OtherWriters,
-        reverse: FlowSettings | None,
-        read: Read,
+        self, snapshot: FlowSnapshot, others: OtherWriters, reverse: FlowSettings | None, read: Read
     ) -> None:
         self._snapshot, self._others, self._reverse, self._read = snapshot, others, reverse, read
         self._begins = positions(snapshot.flow, snapshot.discovery, snapshot.progress)
