@@ -303,7 +303,7 @@ def rejected(flow_name: str) -> Json:
     return _take_back(flow_name, by, "rejected in Airflow")
 
 
-def _decide(flow_name: str, params: Mapping[str, Any], run: Any) -> None:
+def _decide(flow_name: str, params: Json, run: Any) -> None:
     """Take back what is under way, or accept what a gate's answer showed.
 
     Raises UsageError without a reason, and as `_take_back`, `shown_as` and `accept`.
