@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer import Option
 
 from twinlog import __version__
 from twinlog.cli.failure import explain_failure, print_traceback
@@ -33,6 +32,7 @@ from twinlog.cli.machine.demo import demo
 from twinlog.cli.machine.kafka import kafka
 from twinlog.cli.machine.spark import spark
 from twinlog.cli.migration.takeover import handover, takeover
+from twinlog.cli.options import option
 from twinlog.cli.recovery import runs
 from twinlog.cli.recovery.accept import accept
 from twinlog.cli.recovery.drill import drill
@@ -66,26 +66,25 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def twinlog(
-    version: Annotated[bool, Option("--version", help="Print the version and its commit, and exit.")] = False,
+    version: Annotated[bool, option("--version", "Print the version and its commit, and exit.")] = False,
     debug: Annotated[
-        bool, Option("--debug", help="Show tracebacks of errors; may stand anywhere on the line.")
+        bool, option("--debug", "Show tracebacks of errors; may stand anywhere on the line.")
     ] = False,
     lenient: Annotated[
-        bool, Option("--lenient", help="Only warn of keys that nobody knows; may stand anywhere on the line.")
+        bool, option("--lenient", "Only warn of keys that nobody knows; may stand anywhere on the line.")
     ] = False,
     strict: Annotated[
         bool,
-        Option(
+        option(
             "--strict",
-            help="Fail on everything the file would otherwise be warned about; may stand anywhere on the line.",
+            "Fail on everything the file would otherwise be warned about; may stand anywhere on the line.",
         ),
     ] = False,
     output: Annotated[
         Output,
-        Option(
-            "--output",
-            "-o",
-            help="table for people, json for one document on stdout; may stand anywhere on the line.",
+        option(
+            "--output -o",
+            "table for people, json for one document on stdout; may stand anywhere on the line.",
         ),
     ] = Output.TABLE,
 ) -> None:

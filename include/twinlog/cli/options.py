@@ -4,67 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from typer import Option
 
 from twinlog import clock
 from twinlog.errors import UsageError
 
+
+def option(declared: str, text: str, **more: Any) -> Any:
+    """Return the option that is declared as in a manual, such as `--flow -f A->B`, and what its help says."""
+    words = declared.split()
+    names = [word for word in words if word.startswith("-")]
+    return Option(*names, metavar=" ".join(words[len(names) :]) or None, help=text, **more)
+
+
 ConfigOption = Annotated[
     Path,
-    Option(
-        "--config",
-        "-c",
-        metavar="FILE",
-        envvar="TWINLOG_CONFIG",
-        help="The mm2.properties file that names clusters and flows.",
+    option(
+        "--config -c FILE", "The mm2.properties file that names clusters and flows.", envvar="TWINLOG_CONFIG"
     ),
 ]
 
 FlowOption = Annotated[
-    list[str] | None,
-    Option(
-        "--flow", "-f", metavar="A->B", help="A flow of the file; repeatable. Default: every enabled flow."
-    ),
+    list[str] | None, option("--flow -f A->B", "A flow of the file; repeatable. Default: every enabled flow.")
 ]
 
 OneFlowOption = Annotated[
-    list[str] | None, Option("--flow", "-f", metavar="A->B", help="The flow. Default: the only one enabled.")
+    list[str] | None, option("--flow -f A->B", "The flow. Default: the only one enabled.")
 ]
 
 TopicsOption = Annotated[
     list[str] | None,
-    Option(
-        "--topic",
-        "-t",
-        "--topics",
-        metavar="TOPIC",
-        help="Only this source topic; repeatable, or several with commas. Default: all.",
+    option(
+        "--topic -t --topics TOPIC",
+        "Only this source topic; repeatable, or several with commas. Default: all.",
     ),
 ]
 
-SourceTopicOption = Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="The source topic.")]
+SourceTopicOption = Annotated[str, option("--topic -t TOPIC", "The source topic.")]
 
-GroupsOption = Annotated[
-    str, Option("--groups", metavar="REGEX", help="Only groups whose whole name matches (Java regex).")
-]
+GroupsOption = Annotated[str, option("--groups REGEX", "Only groups whose whole name matches (Java regex).")]
 
-DryRunOption = Annotated[bool, Option("--dry-run", help="Say what would be done, and change nothing.")]
+DryRunOption = Annotated[bool, option("--dry-run", "Say what would be done, and change nothing.")]
 
 ExecuteOption = Annotated[
-    bool, Option("--execute", help="Do it. Default: say what would be done, and change nothing.")
+    bool, option("--execute", "Do it. Default: say what would be done, and change nothing.")
 ]
 
-ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the ledger.")]
+ReasonOption = Annotated[str, option("--reason TEXT", "Why; kept in the ledger.")]
 
 UntilOption = Annotated[
     str | None,
-    Option(
-        "--until",
-        metavar="TIME",
-        help="Only records before this time, such as 2026-01-31T12:00:00Z. Default: now.",
-    ),
+    option("--until TIME", "Only records before this time, such as 2026-01-31T12:00:00Z. Default: now."),
 ]
 
 

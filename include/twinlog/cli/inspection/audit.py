@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.render import Grid, Lines, parts, show
@@ -23,12 +21,11 @@ def audit(
     config: options.ConfigOption,
     flow: options.FlowOption = None,
     full: Annotated[
-        bool, Option("--full", help="Everything again, not only what is new since the last audit.")
+        bool, options.option("--full", "Everything again, not only what is new since the last audit.")
     ] = False,
     topics: options.TopicsOption = None,
     master: Annotated[
-        str | None,
-        Option("--master", metavar="URL", help="Compare on Spark: local[N], spark://... Default: here."),
+        str | None, options.option("--master URL", "Compare on Spark: local[N], spark://... Default: here.")
     ] = None,
 ) -> int:
     """Compare the copy with its source, record by record, and remember what is proved.

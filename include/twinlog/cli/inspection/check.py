@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog import __version__
 from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.machine.doctor import doctor
-from twinlog.cli.options import FlowOption
+from twinlog.cli.options import FlowOption, option
 from twinlog.cli.render import Grid, Lines, say, show, warn
 from twinlog.cli.replication.claim import SecondNames
 from twinlog.errors import ClusterRefused, ExitCode, TwinlogError
@@ -76,24 +74,22 @@ def check(
     *,
     config: Annotated[
         Path | None,
-        Option(
-            "--config",
-            "-c",
-            metavar="FILE",
+        option(
+            "--config -c FILE",
+            "The mm2.properties file that names clusters and flows. Default: check this machine.",
             envvar="TWINLOG_CONFIG",
-            help="The mm2.properties file that names clusters and flows. Default: check this machine.",
         ),
     ] = None,
     flow: FlowOption = None,
     trial: Annotated[
         bool,
-        Option(
+        option(
             "--try",
-            help="Make a scratch topic and group on each cluster, try there what the flow will need, and delete them.",
+            "Make a scratch topic and group on each cluster, try there what the flow will need, and delete them.",
         ),
     ] = False,
     machine: Annotated[
-        bool, Option("--machine", help="This machine instead: Python, Java, Spark, Airflow, memory, disk.")
+        bool, option("--machine", "This machine instead: Python, Java, Spark, Airflow, memory, disk.")
     ] = False,
 ) -> int:
     """Check that the clusters grant every permission the flows need; without a file, check this machine.

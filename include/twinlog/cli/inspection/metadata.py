@@ -6,11 +6,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog import clock
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption, TopicsOption, parse_topics
+from twinlog.cli.options import ConfigOption, OneFlowOption, TopicsOption, option, parse_topics
 from twinlog.cli.render import Diff, document, refuse_unwritable, say, show, written
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import ExitCode, UsageError
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 ProfileOption = Annotated[
     Profile | None,
-    Option("--profile", help="What the target is to be. Default: twinlog.metadata.profile of the flow."),
+    option("--profile", "What the target is to be. Default: twinlog.metadata.profile of the flow."),
 ]
 
 
@@ -32,8 +30,7 @@ def plan(
     topics: TopicsOption = None,
     profile: ProfileOption = None,
     save: Annotated[
-        Path | None,
-        Option("--save", metavar="FILE", help="Also write the plan to a file, to be applied later as it is."),
+        Path | None, option("--save FILE", "Also write the plan to a file, to be applied later as it is.")
     ] = None,
 ) -> int:
     """Show what would change on the target; nothing is changed.  Exit code 3: a part could not be planned.
@@ -70,8 +67,7 @@ def apply(
     topics: TopicsOption = None,
     profile: ProfileOption = None,
     plan: Annotated[
-        Path | None,
-        Option("--plan", metavar="FILE", help="Apply this saved plan. Default: plan anew, and apply that."),
+        Path | None, option("--plan FILE", "Apply this saved plan. Default: plan anew, and apply that.")
     ] = None,
 ) -> int:
     """Change the target: by a saved plan, or by one made now.  Exit code 3: the target refused something.

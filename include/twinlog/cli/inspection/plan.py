@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog.cli import options
 from twinlog.cli.flows import ask_each, load_flows
 from twinlog.cli.render import Grid, Lines, say, show, warn
@@ -80,9 +78,9 @@ def plan(
     until: options.UntilOption = None,
     explain: Annotated[
         bool,
-        Option(
+        options.option(
             "--explain",
-            help="Instead: each value of the file with the line or rule it came from, and what becomes of each topic.",
+            "Instead: each value of the file with the line or rule it came from, and what becomes of each topic.",
         ),
     ] = False,
 ) -> int:

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, warn, written
 from twinlog.errors import ExitCode, TerminalError, UsageError
 from twinlog.jsonable import Json, to_json
@@ -33,36 +34,26 @@ def translate(
     *,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,
-    group: Annotated[
-        list[str] | None, Option("--group", "-g", metavar="NAME", help="A consumer group; repeatable.")
-    ] = None,
+    group: Annotated[list[str] | None, option("--group -g NAME", "A consumer group; repeatable.")] = None,
     groups: Annotated[
-        str, Option("--groups", metavar="REGEX", help="Every group whose whole name matches (Java regex).")
+        str, option("--groups REGEX", "Every group whose whole name matches (Java regex).")
     ] = "",
     offsets_file: Annotated[
         str,
-        Option(
-            "--offsets",
-            metavar="FILE",
-            help="A file of offsets (Spark, kafka-consumer-groups --export; - for stdin): docs/client.md.",
+        option(
+            "--offsets FILE",
+            "A file of offsets (Spark, kafka-consumer-groups --export; - for stdin): docs/client.md.",
         ),
     ] = "",
     write: Annotated[
-        Path | None,
-        Option(
-            "--write", metavar="FILE", help="Write the translated offsets in the form of the --offsets file."
-        ),
+        Path | None, option("--write FILE", "Write the translated offsets in the form of the --offsets file.")
     ] = None,
     reverse: Annotated[
-        bool, Option("--reverse", help="Offsets are the target's: translate them back to the source.")
+        bool, option("--reverse", "Offsets are the target's: translate them back to the source.")
     ] = False,
     at: Annotated[
         str | None,
-        Option(
-            "--at",
-            metavar="TIME",
-            help="Where a group stood at a time; without a group: the first record then.",
-        ),
+        option("--at TIME", "Where a group stood at a time; without a group: the first record then."),
     ] = None,
     topics: options.TopicsOption = None,
 ) -> int:

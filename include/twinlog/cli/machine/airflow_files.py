@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
-
 from twinlog import __version__
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.shipped import folder
@@ -28,8 +27,8 @@ class Installed:
 
 
 def install(
-    dags: Annotated[Path, Option("--dags", metavar="FOLDER", help="Airflow's Dag folder.")],
-    plugins: Annotated[Path, Option("--plugins", metavar="FOLDER", help="Airflow's plugin folder.")],
+    dags: Annotated[Path, option("--dags FOLDER", "Airflow's Dag folder.")],
+    plugins: Annotated[Path, option("--plugins FOLDER", "Airflow's plugin folder.")],
 ) -> int:
     """Write twinlog's Dags and its plugin into the folders of an Airflow, and renew those of another version.
 

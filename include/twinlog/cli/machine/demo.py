@@ -7,8 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-from typer import Option
-
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, Lines, say, show
 from twinlog.errors import ExitCode, UsageError
 
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def demo(
-    keep: Annotated[bool, Option("--keep", help="Leave the clusters and Airflow's UI running.")] = False,
-    stop: Annotated[bool, Option("--stop", help="End what --keep left running.")] = False,
+    keep: Annotated[bool, option("--keep", "Leave the clusters and Airflow's UI running.")] = False,
+    stop: Annotated[bool, option("--stop", "End what --keep left running.")] = False,
     without_airflow: Annotated[
-        bool, Option("--without-airflow", help="Run the cycles by twinlog run --once, without Airflow.")
+        bool, option("--without-airflow", "Run the cycles by twinlog run --once, without Airflow.")
     ] = False,
 ) -> int:
     """Replicate between two real Kafka clusters through Airflow and Spark, and compare every record.

@@ -6,8 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, show
 from twinlog.errors import ExitCode, UsageError
 
@@ -27,25 +28,21 @@ def kafka(
     what: Annotated[What, Argument(help="start, and leave them running; stop; or show status.")],
     clusters: Annotated[
         str | None,
-        Option(
-            "--clusters",
-            metavar="A,B",
-            help="Names of clusters, comma separated. Default: A,B at the start, then all of the folder.",
+        option(
+            "--clusters A,B",
+            "Names of clusters, comma separated. Default: A,B at the start, then all of the folder.",
         ),
     ] = None,
     folder: Annotated[
-        Path | None,
-        Option(
-            "--folder", metavar="FOLDER", help="Where data and logs live. Default: the user's data folder."
-        ),
+        Path | None, option("--folder FOLDER", "Where data and logs live. Default: the user's data folder.")
     ] = None,
     first_port: Annotated[
         int,
-        Option(
+        option(
             "--first-port",
+            "The first cluster's port, then two more for each further one. Default: those they had, or free ones.",
             min=0,
             max=65_000,
-            help="The first cluster's port, then two more for each further one. Default: those they had, or free ones.",
             show_default=False,
         ),
     ] = 0,

@@ -7,8 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, Lines, say, show
 from twinlog.errors import ExitCode
 
@@ -47,20 +48,17 @@ def spark(
             " cds: write an archive of Spark's classes."
         ),
     ],
-    master: Annotated[
-        str, Option("--master", metavar="URL", help="Where its tasks run: local[N], spark://...")
-    ] = "local[2]",
+    master: Annotated[str, option("--master URL", "Where its tasks run: local[N], spark://...")] = "local[2]",
     port: Annotated[
-        int, Option("--port", min=0, max=65_535, help="Its port on 127.0.0.1. Default: a free one.")
+        int, option("--port", "Its port on 127.0.0.1. Default: a free one.", min=0, max=65_535)
     ] = 0,
     folder: Annotated[
         Path | None,
-        Option(
-            "--folder",
-            metavar="FOLDER",
-            envvar="TWINLOG_SPARK_FOLDER",
-            help="Where its state and log live. Default: the user's data folder. Cycles look into the one of the"
+        option(
+            "--folder FOLDER",
+            "Where its state and log live. Default: the user's data folder. Cycles look into the one of the"
             " variable.",
+            envvar="TWINLOG_SPARK_FOLDER",
         ),
     ] = None,
 ) -> int:

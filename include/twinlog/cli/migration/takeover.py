@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog.cli import options
 from twinlog.cli.flows import each_flow, load_flows
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, notes_grid, say_step, show
 from twinlog.errors import ExitCode, UsageError
 from twinlog.jsonable import Json, to_json
@@ -23,33 +22,30 @@ if TYPE_CHECKING:
 
 ConnectorOption = Annotated[
     str,
-    Option(
-        "--connector",
-        metavar="NAME",
-        help="MM2's source connector, such as A->B.MirrorSourceConnector under Strimzi. Default: the flow's own.",
+    option(
+        "--connector NAME",
+        "MM2's source connector, such as A->B.MirrorSourceConnector under Strimzi. Default: the flow's own.",
     ),
 ]
 OffsetsTopicOption = Annotated[
     str,
-    Option(
-        "--offsets-topic",
-        metavar="TOPIC",
-        help="offset.storage.topic of the Connect workers it runs in. Default: the flow's own.",
+    option(
+        "--offsets-topic TOPIC",
+        "offset.storage.topic of the Connect workers it runs in. Default: the flow's own.",
     ),
 ]
 WorkerGroupOption = Annotated[
-    str, Option("--worker-group", metavar="GROUP", help="group.id of these workers. Default: A-mm2.")
+    str, option("--worker-group GROUP", "group.id of these workers. Default: A-mm2.")
 ]
 DepthOption = Annotated[
     int,
-    Option(
-        "--depth",
-        metavar="RECORDS",
-        help="How many records before the position to compare, in each partition; must be more than it copies of"
+    option(
+        "--depth RECORDS",
+        "How many records before the position to compare, in each partition; must be more than it copies of"
         " one partition between two commits of its positions.",
     ),
 ]
-DryRunOption = Annotated[bool, Option("--dry-run", help="Compare and report; change nothing.")]
+DryRunOption = Annotated[bool, option("--dry-run", "Compare and report; change nothing.")]
 CopierOf = Callable[["FlowSettings"], "Copier"]
 
 
@@ -62,10 +58,9 @@ def takeover(
     worker_group: WorkerGroupOption = "",
     source_group: Annotated[
         str,
-        Option(
-            "--source-group",
-            metavar="GROUP",
-            help="It was no MM2, but a program that commits its positions as this group on the source, as"
+        option(
+            "--source-group GROUP",
+            "It was no MM2, but a program that commits its positions as this group on the source, as"
             " MirrorMaker 1.",
         ),
     ] = "",

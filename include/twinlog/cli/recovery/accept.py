@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, person, show, warn
 from twinlog.errors import TerminalError, UsageError
 from twinlog.jsonable import to_json
@@ -48,34 +49,26 @@ def accept(
     ] = "",
     *,
     subject: Annotated[
-        str, Option("--for", metavar="NAME", help="Only this topic or group. Default: all of the check.")
+        str, option("--for NAME", "Only this topic or group. Default: all of the check.")
     ] = "",
-    partitions: Annotated[
-        str, Option("--partitions", metavar="0-5", help="Only these partitions of it.")
-    ] = "",
+    partitions: Annotated[str, option("--partitions 0-5", "Only these partitions of it.")] = "",
     offset: Annotated[
-        int | None,
-        Option("--offset", help="The lost range of one partition that begins there: no-gaps alone."),
+        int | None, option("--offset", "The lost range of one partition that begins there: no-gaps alone.")
     ] = None,
     up_to: Annotated[
-        int | None,
-        Option("--up-to", metavar="N", help="How far it may fail. Default: as far as the last look showed."),
+        int | None, option("--up-to N", "How far it may fail. Default: as far as the last look showed.")
     ] = None,
-    not_known: Annotated[int, Option("--not-known", metavar="N", help="How many rows may be unknown.")] = 0,
-    seen: Annotated[
-        str, Option("--seen", metavar="ID", help="Accept all that this look, or dry run, showed.")
-    ] = "",
+    not_known: Annotated[int, option("--not-known N", "How many rows may be unknown.")] = 0,
+    seen: Annotated[str, option("--seen ID", "Accept all that this look, or dry run, showed.")] = "",
     reason: options.ReasonOption = "",
     until: Annotated[
         str,
-        Option(
-            "--until",
-            metavar="TIME",
-            help="2026-01-31T12:00:00Z, or a span such as 4h. Default: 8h; a lost range, for ever.",
+        option(
+            "--until TIME", "2026-01-31T12:00:00Z, or a span such as 4h. Default: 8h; a lost range, for ever."
         ),
     ] = "",
     withdraw: Annotated[
-        bool, Option("--withdraw", help="Take it back: the check, or the lost range, counts again.")
+        bool, option("--withdraw", "Take it back: the check, or the lost range, counts again.")
     ] = False,
     config: options.ConfigOption,
     flow: options.OneFlowOption = None,

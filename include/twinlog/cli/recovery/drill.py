@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
-from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption
+from twinlog.cli.options import ConfigOption, GroupsOption, OneFlowOption, option
 from twinlog.cli.recovery.gate import ModeOption
 from twinlog.cli.render import Grid, login, say, say_step, show, steps_grid
 from twinlog.jsonable import to_json
@@ -36,7 +36,7 @@ def drill(
     flow: OneFlowOption = None,
     pattern: GroupsOption = ".*",
     mode: ModeOption = Mode.PLANNED,
-    most: Annotated[int, Option("--most", min=1, metavar="N", help="Drill at most N groups.")] = 20,
+    most: Annotated[int, option("--most N", "Drill at most N groups.", min=1)] = 20,
 ) -> int:
     """Clone groups on the target, really read with them there, and say whether each went on at the right record.
 

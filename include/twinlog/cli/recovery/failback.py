@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home, load_one_flow
-from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption
+from twinlog.cli.options import ConfigOption, DryRunOption, OneFlowOption, option
 from twinlog.cli.recovery.failover import YesOption, groups_grid, tools_of
 from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, login, parts, say, say_step, show, steps_grid
@@ -28,14 +28,14 @@ def failback(
     flow: OneFlowOption = None,
     save: Annotated[
         bool,
-        Option(
+        option(
             "--save",
-            help="Only count what is on one side alone, and export what was never copied. The flow stays promoted.",
+            "Only count what is on one side alone, and export what was never copied. The flow stays promoted.",
         ),
     ] = False,
     home: Annotated[bool, Option("--home", hidden=True)] = False,
     tail: Annotated[
-        Tail | None, Option("--tail", help="What becomes of records that the source alone has.")
+        Tail | None, option("--tail", "What becomes of records that the source alone has.")
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

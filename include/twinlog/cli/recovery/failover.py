@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Option
 
 from twinlog.cli import options
 from twinlog.cli.flows import load_flow_or_way_home
+from twinlog.cli.options import option
 from twinlog.cli.recovery.gate import SignOption
 from twinlog.cli.render import Grid, login, parts, person, say, say_step, show, steps_grid
 from twinlog.cli.replication.follow import WarmSpark
@@ -27,25 +27,23 @@ if TYPE_CHECKING:
     from twinlog.recovery.reverse import Way
     from twinlog.recovery.steps.world import Answer, Tools
 
-YesOption = Annotated[bool, Option("--yes", help="Approve beforehand. Without a terminal it is needed.")]
+YesOption = Annotated[bool, option("--yes", "Approve beforehand. Without a terminal it is needed.")]
 
 
 def failover(
     *,
     config: options.ConfigOption,
     mode: Annotated[
-        Mode, Option("--mode", help="planned: the source is alive, nothing is lost; source-dead: without it.")
+        Mode, option("--mode", "planned: the source is alive, nothing is lost; source-dead: without it.")
     ],
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
     yes: YesOption = False,
     accept: Annotated[
-        str,
-        Option("--accept", metavar="REASON", help="Accept all that the dry run --seen showed, and say yes."),
+        str, option("--accept REASON", "Accept all that the dry run --seen showed, and say yes.")
     ] = "",
     seen: Annotated[
-        str,
-        Option("--seen", metavar="ID", help="The dry run you looked at; what has grown since is refused."),
+        str, option("--seen ID", "The dry run you looked at; what has grown since is refused.")
     ] = "",
     sign_with: SignOption = None,
     master: MasterOption = None,

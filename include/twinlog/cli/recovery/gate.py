@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from twinlog.cli.flows import load_one_flow
-from twinlog.cli.options import ConfigOption, OneFlowOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, option
 from twinlog.cli.recovery.accept import grid as accepted_grid
 from twinlog.cli.render import Grid, refuse_unwritable, say, show, written
 from twinlog.errors import ExitCode, FormatError, UsageError
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from twinlog.observe.observed_copy import ObservedCopy, ObservedTopic
 
 ModeOption = Annotated[
-    Mode, Option("--mode", help="planned: the source is alive; source-dead: from the target alone.")
+    Mode, option("--mode", "planned: the source is alive; source-dead: from the target alone.")
 ]
 SignOption = Annotated[
-    Path | None, Option("--sign-with", metavar="KEY.PEM", help="Private Ed25519 key that signs the evidence.")
+    Path | None, option("--sign-with KEY.PEM", "Private Ed25519 key that signs the evidence.")
 ]
 
 
@@ -39,23 +39,18 @@ def gate(
     mode: ModeOption = Mode.PLANNED,
     still_writing: Annotated[
         bool,
-        Option(
-            "--still-writing",
-            help="Producers have not been stopped: only whether a planned failover could begin.",
+        option(
+            "--still-writing", "Producers have not been stopped: only whether a planned failover could begin."
         ),
     ] = False,
     canary: Annotated[
-        bool, Option("--canary", help="Write a heartbeat to the source and wait for its copy.")
+        bool, option("--canary", "Write a heartbeat to the source and wait for its copy.")
     ] = False,
     sign_with: SignOption = None,
-    evidence: Annotated[
-        Path | None, Option("--evidence", metavar="FILE", help="Write the evidence here, too.")
-    ] = None,
-    report: Annotated[
-        Path | None, Option("--report", metavar="FILE", help="Write the page here, too (HTML).")
-    ] = None,
+    evidence: Annotated[Path | None, option("--evidence FILE", "Write the evidence here, too.")] = None,
+    report: Annotated[Path | None, option("--report FILE", "Write the page here, too (HTML).")] = None,
     everything: Annotated[
-        bool, Option("--all", help="Show the checks that hold, too; by default only their number.")
+        bool, option("--all", "Show the checks that hold, too; by default only their number.")
     ] = False,
 ) -> int:
     """Say whether a failover may begin, and why not.
@@ -173,7 +168,7 @@ def _mark(check: GateCheck) -> str:
 def verify(
     file: Annotated[Path, Argument(metavar="FILE", help="The evidence, JSON.")],
     *,
-    key: Annotated[Path, Option("--key", metavar="PUB.PEM", help="Public Ed25519 key.")],
+    key: Annotated[Path, option("--key PUB.PEM", "Public Ed25519 key.")],
 ) -> int:
     """Check the signature of evidence; exit 1 if it has none, is signed by another key, or was changed.
 

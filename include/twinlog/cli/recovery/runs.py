@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog.cli.flows import clusters_with_ledger, load_flow_or_way_home
-from twinlog.cli.options import ConfigOption, OneFlowOption
+from twinlog.cli.options import ConfigOption, OneFlowOption, option
 from twinlog.cli.recovery.failover import YesOption
 from twinlog.cli.render import Grid, confirm, login, notes_grid, say, show
 from twinlog.jsonable import to_json
@@ -47,7 +45,7 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
 def abort(
     *,
     config: ConfigOption,
-    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
+    reason: Annotated[str, option("--reason TEXT", "Why; kept in the journal.")],
     flow: OneFlowOption = None,
 ) -> int:
     """Roll back the failover that is under way: the flow is as before. A way home leaves clients where they are.
@@ -70,7 +68,7 @@ def abort(
 def follow(
     *,
     config: ConfigOption,
-    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the journal.")],
+    reason: Annotated[str, option("--reason TEXT", "Why; kept in the journal.")],
     flow: OneFlowOption = None,
     yes: YesOption = False,
 ) -> int:

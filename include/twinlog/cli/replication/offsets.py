@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog.cli import options
 from twinlog.cli.flows import clusters_with_ledger, load_one_flow
 from twinlog.cli.render import Grid, login, say, show, warn
@@ -24,13 +22,10 @@ def offsets(
     *,
     topics: options.TopicsOption = None,
     partition: Annotated[
-        int | None, Option("--partition", "-p", metavar="PARTITION", help="Only this partition.")
+        int | None, options.option("--partition -p PARTITION", "Only this partition.")
     ] = None,
     to: Annotated[
-        str,
-        Option(
-            "--to", metavar="OFFSET", help="Move it: the next upstream offset to copy, or earliest, latest."
-        ),
+        str, options.option("--to OFFSET", "Move it: the next upstream offset to copy, or earliest, latest.")
     ] = "",
     reason: options.ReasonOption = "",
     execute: options.ExecuteOption = False,

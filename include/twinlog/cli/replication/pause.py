@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog.cli.failure import Failure
 from twinlog.cli.flows import each_flow, load_flows
-from twinlog.cli.options import ConfigOption, FlowOption, TopicsOption, parse_topics
+from twinlog.cli.options import ConfigOption, FlowOption, TopicsOption, option, parse_topics
 from twinlog.cli.render import Grid, login, say, show
 
 if TYPE_CHECKING:
     from twinlog.config.flow.settings import FlowSettings
     from twinlog.topics.pauses import PauseResult
 
-ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; shown wherever the flow is.")]
+ReasonOption = Annotated[str, option("--reason TEXT", "Why; shown wherever the flow is.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog.cli import options
 from twinlog.cli.flows import load_one_flow
 from twinlog.cli.render import Grid, confirm, login, say_step, show, steps_grid, warn
@@ -25,7 +23,7 @@ def rebuild(
     flow: options.OneFlowOption = None,
     reason: options.ReasonOption = "by hand",
     dry_run: options.DryRunOption = False,
-    yes: Annotated[bool, Option("--yes", help="Do not ask: the copy is deleted.")] = False,
+    yes: Annotated[bool, options.option("--yes", "Do not ask: the copy is deleted.")] = False,
 ) -> int:
     """Delete the copy of a topic and copy it anew; groups that read it go on exactly where they stood.
 
@@ -79,7 +77,9 @@ def forget(
     topic: options.SourceTopicOption,
     flow: options.OneFlowOption = None,
     dry_run: options.DryRunOption = False,
-    yes: Annotated[bool, Option("--yes", help="Do not ask: what is forgotten is not known again.")] = False,
+    yes: Annotated[
+        bool, options.option("--yes", "Do not ask: what is forgotten is not known again.")
+    ] = False,
 ) -> int:
     """Delete the state of a topic that was deleted on both clusters.
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from twinlog import clock
 from twinlog.cli import options
 from twinlog.cli.flows import Done, each_flow, flows_at_once, read_configuration, select_flows, to_clusters
+from twinlog.cli.options import option
 from twinlog.cli.render import Grid, parts, say, show, shown
 from twinlog.cli.replication.cycle import FlowRun, Request, run_cycle, say_failures
 from twinlog.cli.replication.follow import WarmSpark, follow_flows
@@ -29,8 +28,7 @@ MOST_ROWS = 200
 """The most partitions that get a row of their own in a table for people."""
 
 MasterOption = Annotated[
-    str | None,
-    Option("--master", metavar="URL", help="Spark master, or sc://host:port. Default: the configured one."),
+    str | None, option("--master URL", "Spark master, or sc://host:port. Default: the configured one.")
 ]
 
 
@@ -38,16 +36,15 @@ def run(
     *,
     config: options.ConfigOption,
     flow: options.FlowOption = None,
-    once: Annotated[bool, Option("--once", help="One cycle of each flow, several at the same time.")] = False,
+    once: Annotated[bool, option("--once", "One cycle of each flow, several at the same time.")] = False,
     duration: Annotated[
-        str | None, Option("--for", metavar="TIME", help="Follow the source for so long: 90s, 10m, 1h30m.")
+        str | None, option("--for TIME", "Follow the source for so long: 90s, 10m, 1h30m.")
     ] = None,
     follow: Annotated[
-        bool, Option("--follow", help="Follow the source until SIGTERM or Ctrl-C, as --for without an end.")
+        bool, option("--follow", "Follow the source until SIGTERM or Ctrl-C, as --for without an end.")
     ] = False,
     clusters: Annotated[
-        str,
-        Option("--clusters", metavar="B,C", help="Only flows whose target is one of these, as MM2's option."),
+        str, option("--clusters B,C", "Only flows whose target is one of these, as MM2's option.")
     ] = "",
     topics: options.TopicsOption = None,
     until: options.UntilOption = None,
