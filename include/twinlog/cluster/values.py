@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -25,6 +25,16 @@ class Answers(Generic[K, V]):
 
     found: Mapping[K, V]
     refused: Mapping[K, TwinlogError] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Answers[K, V]]) -> Answers[K, V]:
+        """Return the answers of several requests about different items."""
+        found: dict[K, V] = {}
+        refused: dict[K, TwinlogError] = {}
+        for part in parts:
+            found |= part.found
+            refused |= part.refused
+        return cls(found, refused)
 
     @property
     def absent(self) -> frozenset[K]:

@@ -291,11 +291,11 @@ _NOT_ALLOWED = frozenset({
 })
 
 
-def _rows(*rows: tuple[frozenset[Code], ErrorAction]) -> Mapping[Code, ErrorAction]:
+def _rows(*rows: tuple[frozenset[Code], ErrorAction]) -> Mapping[int, ErrorAction]:
     return {code: error_action for codes, error_action in rows for code in codes}
 
 
-TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
+TABLE: Mapping[Request, Mapping[int, ErrorAction]] = {
     Request.FETCH: _rows(
         (
             LEADER_MOVED
@@ -317,9 +317,7 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
     Request.PRODUCE: _rows(
         (_MAY_BE_WRITTEN | NOT_APPENDED, ErrorAction.RESEND),
         (TOO_LARGE, ErrorAction.SPLIT),
-        (REFUSED_RECORDS - TOO_LARGE, ErrorAction.END_RANGE),
-        (_REFUSED_TOPIC, ErrorAction.END_RANGE),
-        (frozenset({Code.CORRUPT_MESSAGE}), ErrorAction.END_RANGE),
+        ((REFUSED_RECORDS - TOO_LARGE) | _REFUSED_TOPIC | {Code.CORRUPT_MESSAGE}, ErrorAction.END_RANGE),
         (FENCED, ErrorAction.FENCED),
         (_NOT_ALLOWED, ErrorAction.STOP),
     ),
@@ -346,8 +344,10 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
         (_NOT_ALLOWED, ErrorAction.STOP),
     ),
     Request.LOOK_UP: _rows(
-        (LEADER_MOVED | COORDINATOR_MOVED, ErrorAction.REPEAT),
-        (frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION}), ErrorAction.REPEAT),
+        (
+            LEADER_MOVED | COORDINATOR_MOVED | {Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION},
+            ErrorAction.REPEAT,
+        ),
         (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, ErrorAction.END_RANGE),
         (_NOT_ALLOWED, ErrorAction.STOP),
     ),
@@ -355,12 +355,8 @@ TABLE: Mapping[Request, Mapping[Code, ErrorAction]] = {
 """Codes missing here are handled by `DEFAULT`."""
 
 DEFAULT: Mapping[Request, ErrorAction] = {
+    **dict.fromkeys(Request, ErrorAction.FENCE_AGAIN),
     Request.FETCH: ErrorAction.END_RANGE,
-    Request.PRODUCE: ErrorAction.FENCE_AGAIN,
-    Request.ADD_PARTITIONS: ErrorAction.FENCE_AGAIN,
-    Request.END_TXN: ErrorAction.FENCE_AGAIN,
-    Request.INIT_PRODUCER: ErrorAction.FENCE_AGAIN,
-    Request.LOOK_UP: ErrorAction.FENCE_AGAIN,
 }
 """The action for an unforeseen code: a reader ends its range with an error, a writer's outcome is indeterminate."""
 
@@ -372,10 +368,7 @@ def error_action(request: Request, code: int) -> ErrorAction:
     """
     if code == 0:
         raise KeyError("0 is no error")
-    try:
-        return TABLE[request].get(Code(code), DEFAULT[request])
-    except ValueError:  # a code that is not named here
-        return DEFAULT[request]
+    return TABLE[request].get(code, DEFAULT[request])
 
 
 def repeats(request: Request, code: int) -> bool:

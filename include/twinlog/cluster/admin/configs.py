@@ -8,7 +8,6 @@ from typing import Any
 from twinlog.cluster.portions import requests, rounds
 from twinlog.cluster.refusals import Asked, sorted_out
 from twinlog.cluster.values import Answers, ConfigSource, ConfigValue
-from twinlog.errors import TwinlogError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 
@@ -66,24 +65,15 @@ def alter_topic_configs(
     """
     first = _alter(brokers, changes)
     doubtful = {name: changes[name] for name, _ in first.refused if len(changes[name]) > 1}
-    found = dict(first.found)
-    refused = {item: error for item, error in first.refused.items() if item[0] not in doubtful}
-    for part in rounds(doubtful):
-        answers = _alter(brokers, part)
-        found |= answers.found
-        refused |= answers.refused
-    return Answers(found, refused)
+    sure = {item: error for item, error in first.refused.items() if item[0] not in doubtful}
+    again = (_alter(brokers, part) for part in rounds(doubtful))
+    return Answers.joined((Answers(first.found, sure), *again))
 
 
 def _alter(brokers: Brokers, changes: Mapping[str, Mapping[str, str | None]]) -> Answers[TopicConfig, None]:
-    found: dict[TopicConfig, None] = {}
-    refused: dict[TopicConfig, TwinlogError] = {}
     some = ((name, values) for name, values in changes.items() if values)
-    for request in requests(some, lambda item: len(item[1])):  # each config makes one metadata record
-        answers = alter(brokers, dict(request))
-        found |= answers.found
-        refused |= answers.refused
-    return Answers(found, refused)
+    turns = requests(some, lambda item: len(item[1]))  # each config makes one metadata record
+    return Answers.joined(alter(brokers, dict(turn)) for turn in turns)
 
 
 def alter(

@@ -101,11 +101,7 @@ def create_topics(brokers: Brokers, topics: Sequence[NewTopic]) -> Answers[str, 
     the cluster refuses a topic for its many replicas, it is asked for again with its `lowered_factor`.
     """
     cut = requests(topics, lambda it: it.partitions, most=CREATED_AT_ONCE)
-    turns = [_create_and_wait(brokers, turn) for turn in cut]
-    return Answers(
-        {name: None for turn in turns for name in turn.found},
-        {name: error for turn in turns for name, error in turn.refused.items()},
-    )
+    return Answers.joined(_create_and_wait(brokers, turn) for turn in cut)
 
 
 def _create_and_wait(brokers: Brokers, topics: Sequence[NewTopic]) -> Answers[str, None]:
@@ -179,15 +175,11 @@ def create_partitions(brokers: Brokers, counts: Mapping[str, int]) -> Answers[st
 
     A topic that another user has grown meanwhile is a success.
     """
-    done: list[str] = []
-    failed: dict[str, TwinlogError] = {}
-    for request in requests(counts.items(), lambda item: item[1]):  # each partition makes one metadata record
-        answers = grow(brokers, request)
-        done += answers.found
-        failed |= answers.refused
-    grown = _grown_already(brokers, failed, counts)
-    refused = {name: error for name, error in failed.items() if name not in grown}
-    shown = wait_until_shown(brokers, {name: counts[name] for name in (*done, *grown)})
+    turns = requests(counts.items(), lambda item: item[1])  # each partition makes one metadata record
+    answers = Answers.joined(grow(brokers, turn) for turn in turns)
+    grown = _grown_already(brokers, answers.refused, counts)
+    refused = {name: error for name, error in answers.refused.items() if name not in grown}
+    shown = wait_until_shown(brokers, {name: counts[name] for name in (*answers.found, *grown)})
     return Answers(shown.found, refused | dict(shown.refused))
 
 
