@@ -16,8 +16,7 @@ import pstats
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,9 @@ from twinlog.formats.ledger.audit import Unproved
 from twinlog.kafka_types import TopicPartition
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.lifecycle import sync_topics
-from twinlog.logs.partition_reader import Item, PartitionReader
+from twinlog.logs.partition_reader import PartitionReader
 from twinlog.observe.align import match
+from twinlog.observe.side import Log
 from twinlog.observe.values import Carried
 from twinlog.protocol.brokers import LATEST, Brokers
 
@@ -148,17 +148,9 @@ def measure(
     }
 
 
-@dataclass(frozen=True)
-class _Log:
-    """One side of a partition, up to its end."""
-
-    reader: PartitionReader
-    place: TopicPartition
-    end: int
-
-    def read(self, start: int) -> Iterator[Item]:
-        """Read it from an offset on."""
-        return self.reader.read(*self.place, start, self.end)
+def _log(reader: PartitionReader, place: TopicPartition, end: int) -> Log:
+    """Read one side of a partition, up to its end."""
+    return lambda start: reader.read(*place, start, end)
 
 
 def observe(flow: FlowSettings, topic: str) -> tuple[int, float]:
@@ -175,7 +167,7 @@ def observe(flow: FlowSettings, topic: str) -> tuple[int, float]:
                 brokers.offsets([it], LATEST)[it]
                 for brokers, it in zip((source, target), places, strict=True)
             ]
-            logs = [_Log(*it) for it in zip(readers, places, ends, strict=True)]
+            logs = [_log(*it) for it in zip(readers, places, ends, strict=True)]
             found = match(logs[0], logs[1], Carried(0, 0), now_ms=0)
             assert not found.findings, found.findings
             equal += found.equal

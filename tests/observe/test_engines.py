@@ -24,8 +24,8 @@ class CountedLog(ListLog):
 
     handed = 0
 
-    def read(self, start: int) -> Iterator[Item]:
-        for item in super().read(start):
+    def __call__(self, start: int) -> Iterator[Item]:
+        for item in super().__call__(start):
             self.handed += sum(it.header.record_count for it in item.batches())
             yield item
 

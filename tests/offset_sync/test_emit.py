@@ -6,10 +6,10 @@ import pytest
 
 from twinlog.errors import ClusterRefused
 from twinlog.formats.map.packed_map import PackedMap
+from twinlog.formats.mm2.offset_sync_store import OffsetSyncStore
 from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import TopicPartition
 from twinlog.offset_sync import emit
-from twinlog.offsets.offset_sync_store import OffsetSyncStore
 
 SYNCS = "mm2-offset-syncs.B.internal"
 

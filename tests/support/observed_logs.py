@@ -37,7 +37,7 @@ class ListLog:
     codec: int = 0
     append_time: int = 0
 
-    def read(self, start: int) -> Iterator[Item]:
+    def __call__(self, start: int) -> Iterator[Item]:
         if start < self.start:
             yield Lost(start, self.start, Unproved.SOURCE_RETENTION)
         shown = [it for it in self.records if self.start <= it[0] < self.end]

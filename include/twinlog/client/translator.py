@@ -16,12 +16,12 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.mm2.offset_sync_store import OffsetSyncStore
 from twinlog.grouped import grouped
 from twinlog.groups.maps import NOTHING, PartitionMaps, begun_empty, never_copied
 from twinlog.groups.place import Place, places
 from twinlog.groups.plan import in_open_tail
 from twinlog.kafka_types import SourceIncarnation
-from twinlog.offsets.offset_sync_store import OffsetSyncStore
 from twinlog.once import read_once
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.state.mm2_topics import read_syncs

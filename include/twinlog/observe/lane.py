@@ -5,12 +5,11 @@ Runs in a Spark task, or in the process that asks.  Only reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from twinlog.kafka_types import OfIncarnation
-from twinlog.logs.partition_reader import Item, PartitionReader
+from twinlog.logs.partition_reader import PartitionReader
 from twinlog.logs.reading_lanes import (
     LocalRunner,
     Reading,
@@ -74,24 +73,10 @@ LocalObserveRunner = partial(LocalRunner, observe_lane)
 """Makes a runner of looks in this process."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """One side of a partition, up to `end`."""
-
-    reader: PartitionReader
-    topic: str
-    partition: int
-    end: int
-
-    def read(self, start: int) -> Iterator[Item]:
-        """Read it from an offset on."""
-        return self.reader.read(self.topic, self.partition, start, self.end)
-
-
 def _match(spec: ObserveSpec, source: PartitionReader, target: PartitionReader) -> Matched:
     return match(
-        _Log(source, spec.topic, spec.partition, spec.source_end),
-        _Log(target, spec.remote_topic, spec.partition, spec.target_end),
+        lambda start: source.read(spec.topic, spec.partition, start, spec.source_end),
+        lambda start: target.read(spec.remote_topic, spec.partition, start, spec.target_end),
         spec.carried,
         now_ms=spec.now_ms,
         horizon_ms=spec.horizon_ms,

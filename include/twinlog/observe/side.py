@@ -6,9 +6,9 @@ The last chunks are kept, so that records that were just passed can be looked up
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,11 @@ BACK = 4096
 """Offsets before a place that are read again if nothing before it is kept."""
 
 
-class Log(Protocol):
-    """One side of a partition up to an end that was fixed before; it can be read from any offset, many times."""
+Log = Callable[[int], Iterator[Item]]
+"""Yields the batches of one side of a partition from an offset on, up to an end that was fixed before, many times.
 
-    def read(self, start: int) -> Iterator[Item]:
-        """Yield the batches from `start` on; a `Lost` for what can no longer be read."""
+It yields a `Lost` for what can no longer be read.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -159,7 +159,7 @@ class Side:
     def scan(self, start: int) -> Iterator[Chunk]:
         """Read from `start` on, and keep nothing."""
         position, lost = start, -1
-        for item in self._log.read(start):
+        for item in self._log(start):
             if isinstance(item, Lost):
                 lost = max(position, item.end)
                 began = min(item.start, self.lost.get(lost, (item.start, 0))[0])

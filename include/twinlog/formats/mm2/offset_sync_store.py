@@ -19,42 +19,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
+from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import TopicPartition
 
 SLOTS = 64
 _SIGN = 1 << 63
 
 
-class Sync(Protocol):
-    """The fields of a sync that the store needs (twinlog.formats.mm2.records.OffsetSync has them)."""
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """Return the partition of the source."""
-
-    @property
-    def upstream_offset(self) -> int:
-        """Return the offset of a record on the source."""
-
-    @property
-    def downstream_offset(self) -> int:
-        """Return the offset of the same record on the target."""
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionSyncs:
     """The slots of one partition; immutable: a new sync makes new slots."""
 
-    slots: tuple[Sync, ...]
+    slots: tuple[OffsetSync, ...]
 
     @classmethod
-    def first(cls, sync: Sync) -> PartitionSyncs:
+    def first(cls, sync: OffsetSync) -> PartitionSyncs:
         """Begin, or begin again, with one sync, which takes every slot."""
         return cls((sync,) * SLOTS)
 
-    def then(self, newest: Sync) -> PartitionSyncs:
+    def then(self, newest: OffsetSync) -> PartitionSyncs:
         """Take the next sync; if its upstream offset went back, forget all earlier syncs."""
         if newest.upstream_offset < self.slots[0].upstream_offset:
             return PartitionSyncs.first(newest)
@@ -76,7 +60,7 @@ class OffsetSyncStore:
     partitions: Mapping[TopicPartition, PartitionSyncs]
 
     @classmethod
-    def of(cls, syncs: Iterable[Sync]) -> OffsetSyncStore:
+    def of(cls, syncs: Iterable[OffsetSync]) -> OffsetSyncStore:
         """Take the records of an offset-syncs topic in their order."""
         known: dict[TopicPartition, PartitionSyncs] = {}
         for sync in syncs:
@@ -90,19 +74,19 @@ class OffsetSyncStore:
         return None if slots is None else slots.translate(upstream)
 
 
-def recent(earlier: Sync, later: Sync, i: int, j: int) -> bool:
+def recent(earlier: OffsetSync, later: OffsetSync, i: int, j: int) -> bool:
     """Say whether invariant B holds for `earlier` at slot i and `later` at slot j."""
     bound = _wrapped(later.upstream_offset + (1 << j) - (1 << i))
     return earlier is later or bound < 0 or earlier.upstream_offset <= bound
 
 
-def apart(earlier: Sync, later: Sync, i: int) -> bool:
+def apart(earlier: OffsetSync, later: OffsetSync, i: int) -> bool:
     """Say whether invariant C holds for `earlier` at slot i and `later` at any slot behind it."""
     bound = _wrapped(later.upstream_offset + (1 << max(i - 2, 0)))
     return earlier is later or 0 <= bound <= earlier.upstream_offset
 
 
-def _shifted(old: tuple[Sync, ...], newest: Sync) -> tuple[Sync, ...]:
+def _shifted(old: tuple[OffsetSync, ...], newest: OffsetSync) -> tuple[OffsetSync, ...]:
     """Put `newest` in front; restore B slot by slot with the old syncs that keep C, and keep the tail if possible."""
     slots = list(old)
     slots[0] = replacement = newest

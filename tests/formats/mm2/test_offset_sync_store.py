@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.formats.mm2.records import OffsetSync
-from twinlog.offsets.offset_sync_store import (
+from twinlog.formats.mm2.offset_sync_store import (
     SLOTS,
     OffsetSyncStore,
     PartitionSyncs,
     apart,
     recent,
 )
+from twinlog.formats.mm2.records import OffsetSync
 
 
 def sync(upstream: int, downstream: int | None = None) -> OffsetSync:
