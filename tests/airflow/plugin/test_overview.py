@@ -85,7 +85,7 @@ RESUMED = "A person resumes it (docs/topics.md, pause and resume)."
     ("hint", "todo"),
     [
         ("`twinlog topics rebuild --topic orders` copies it", "Dag rebuild (topic orders) copies it"),
-        ("`twinlog accept` counts", "docs/errors.md says what to do."),
+        ("`twinlog resume` goes on", "docs/errors.md says what to do."),
         ("kafka-acls --add --topic orders", "docs/errors.md says what to do."),
         ("grant ALTER on the copy", "grant ALTER on the copy"),
     ],

@@ -72,10 +72,12 @@ def test_a_difference_stops_it_and_the_line_says_what_can_be_done(
     unequal(monkeypatch)
     report = world.fail_over()
     assert State.REFUSED is report.state
+    (seen,) = read_ledger(world.flow, world.clusters.target).shown
+    assert [("audit-equal", "orders", 1)] == [(it.check, it.subject, it.short) for it in seen.amounts]
     assert (
         "the copy is not proved equal: orders-0, upstream offset 2: missing: its copy is not there; see"
-        " `twinlog audit`; or take the responsibility: twinlog accept audit-equal --flow 'A->B' --for orders --up-to 1"
-        " --until 8h --reason ..."
+        " `twinlog audit`; to accept it: all that it showed: twinlog accept"
+        f" --seen {seen.seen} --flow 'A->B' --until 8h --reason ..."
     ) == audited(report)
 
 

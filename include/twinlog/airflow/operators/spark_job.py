@@ -136,7 +136,7 @@ class SparkStepOperator(BaseOperator):  # type: ignore[misc]
         from twinlog.airflow.operators.submit import StepSubmitHook
         from twinlog.spark.request import as_json
 
-        name = f"twinlog {request.step} {self.flow}"
+        name = f"twinlog: {request.step} {self.flow}"
         self._hook = StepSubmitHook(master=master, name=name, arguments=[as_json(request)])
         try:
             self._hook.submit(str(STEP_JOB))

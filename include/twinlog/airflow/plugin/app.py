@@ -23,6 +23,7 @@ from twinlog.airflow.plugin.links import dags_address
 from twinlog.airflow.plugin.overview import Overview, json_of, overview_of
 from twinlog.airflow.plugin.reading import Reader, SeenFlow
 from twinlog.airflow.plugin.reports import page_at
+from twinlog.airflow.words import in_airflow
 from twinlog.gate.record import duration, moment, number
 from twinlog.jsonable import Json
 
@@ -47,7 +48,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"moment": moment, "duration": duration, "number": number}
+    environment.filters |= {
+        "moment": moment,
+        "duration": duration,
+        "number": number,
+        "in_airflow": in_airflow,
+    }
     return environment
 
 

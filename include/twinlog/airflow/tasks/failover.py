@@ -58,7 +58,7 @@ IF_REJECTED = {
         recovery.ABORT,
         (recovery.ABORT, recovery.WAIT),
         "If you reject",
-        "abort: the flow is as it was before, and follows; wait: the failover stays open, to be asked again.",
+        "abort: all is as it was before; wait: it stays open, to be asked again.",
     )
 }
 """The form of the question."""

@@ -19,8 +19,8 @@ from twinlog.copying.result import CopyResult
 from twinlog.errors import FencedError, TransientError, TwinlogError
 from twinlog.fact import Total
 from twinlog.facts.observe import observe
-from twinlog.formats.ledger.accepted import Accepted, Offence, amounts, counting, covering
-from twinlog.gate.accepting import command, to_accept
+from twinlog.formats.ledger.accepted import Accepted, Amount, Offence, amounts, counting, covering
+from twinlog.gate.accepting import keep_shown, to_accept
 from twinlog.gate.ask import see
 from twinlog.gate.at_source import moving_topics, produced_topics
 from twinlog.groups import checkpoints
@@ -64,7 +64,7 @@ def fence_producers(world: World, *others: World) -> Outcome:
     """
     flow, source = world.flow, world.clusters.source
     if forbidding := known_to_forbid(flow, world.clusters):
-        way = to_accept(flow.name, amounts_of(forbidding))
+        way = _to_accept(world, amounts_of(forbidding))
         return failed(f"no producer was stopped: not ready, {told(forbidding)}{way}", refused=True)
     copy_all(world)
     clear_up(source, (world, *others))
@@ -225,12 +225,16 @@ def prove_tail(world: World, *, again: bool = False) -> Outcome:
     if result.differences and not result.problems and found:
         who = listed(sorted({accepted.by for accepted in found}))
         return done(f"{result.difference_count:,} differences, accepted by {who}: {first}")
-    ways = [command(world.flow.name, amount) for amount in amounts(AUDIT_EQUAL, short)]
-    return failed(
-        f"the copy is not proved equal: {first}; see `twinlog audit`"
-        + (f"; or take the responsibility: {'; '.join(ways)}" if ways and not result.problems else ""),
-        refused=True,
-    )
+    way = "" if result.problems else _to_accept(world, tuple(amounts(AUDIT_EQUAL, short)))
+    return failed(f"the copy is not proved equal: {first}; see `twinlog audit`{way}", refused=True)
+
+
+def _to_accept(world: World, found: tuple[Amount, ...]) -> str:
+    """Keep what stands against a failover for a person to accept; return the command, as a clause."""
+    if not found:
+        return ""
+    seen = keep_shown(world.flow, world.clusters.target, world.mode.value, found)
+    return to_accept(world.flow.name, found, seen)
 
 
 def answering(*worlds: World) -> tuple[Accepted, ...]:
