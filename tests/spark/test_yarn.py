@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from spark_job import JOB, SCRIPTS, equal, prepared
+from spark_job import JOB, RECORDS, SCRIPTS, equal, prepared
 
+from lab import read
 from twinlog.lab.kafka.jars import JarSet, class_path, ivy_jar
 from twinlog.lab.kafka.java import find_java
 
@@ -41,6 +43,7 @@ JARS = JarSet(
 
 DEFAULTS = """
 spark.yarn.dist.archives {archive}#executors
+spark.scheduler.maxRegisteredResourcesWaitingTime 10min
 spark.pyspark.python ./executors/bin/python
 spark.pyspark.driver.python {python}
 spark.yarn.jars {jars}
@@ -51,6 +54,10 @@ spark.yarn.am.memory 512m
 spark.driver.host 127.0.0.1
 """
 """The page's lines; the others save each run an upload of 400 MB, and memory."""
+
+SLOW = {"twinlog__bytes__per__second": "30000"}
+"""A copy takes some twenty seconds: there is time to kill what does it."""
+
 
 PACK = """
 "$PYTHON" -m hatchling build -t wheel -d "$HERE" && "$PYTHON" -m venv "$HERE/executors"
@@ -71,7 +78,7 @@ def archive(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Yarn:
-    """A YARN that runs: the variables by which Spark finds it and its archive, and its process."""
+    """A YARN that runs: the variables by which Spark finds it and the archive, and its process."""
 
     variables: dict[str, str]
     process: subprocess.Popen[bytes]
@@ -93,6 +100,11 @@ class Yarn:
     def run(self, config: Path, mode: str, step: str = "copy") -> tuple[int, dict[str, Any]]:
         """Submit the job; return its exit code, and what it printed last."""
         return outcome(self.submit(config, mode, step), config)
+
+    def containers(self, main: str) -> list[psutil.Process]:
+        """The JVMs of containers that run this class."""
+        found = psutil.Process(self.process.pid).children(recursive=True)
+        return [it for it in found if it.name() == "java" and any(main in word for word in it.cmdline())]
 
 
 def said(config: Path) -> Path:
@@ -156,4 +168,29 @@ def test_the_driver_may_be_a_container_too(
     """Its exit code reaches who submitted it, its result does not: YARN keeps what it prints."""
     topic = unique_topic("yarn-cluster")
     code, told = yarn.run(prepared(tmp_path, cluster_a, cluster_b, topic), "cluster")
+    assert (0, True) == (code, equal(cluster_a, cluster_b, topic)), told
+
+
+def test_an_executor_killed_midway_loses_and_doubles_no_record(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    yarn: Yarn,
+) -> None:
+    """Its lane goes on in another container, behind a new fence."""
+    topic = unique_topic("yarn-killed")
+    config = prepared(tmp_path, cluster_a, cluster_b, topic, **SLOW)
+    running = yarn.submit(config, "client")
+    try:
+        deadline = time.monotonic() + 300
+        while not (copied := len(read(cluster_b, f"A.{topic}", 0))):
+            assert running.poll() is None, outcome(running, config)
+            assert time.monotonic() < deadline, "nothing is copied"
+            time.sleep(0.5)
+        yarn.containers("YarnCoarseGrainedExecutorBackend")[0].kill()
+        code, told = outcome(running, config)
+    finally:
+        running.kill()
+    assert copied < len(RECORDS)
     assert (0, True) == (code, equal(cluster_a, cluster_b, topic)), told
