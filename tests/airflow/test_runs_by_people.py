@@ -116,6 +116,40 @@ def test_two_runs_at_once(people: Any, topic: Copied) -> None:
     topic.prove(5000)
 
 
+def copying(people: Any, topic: Copied) -> str:
+    """Return a run in the middle of its copy, which takes half a minute."""
+    topic.write(9700)
+    topic.read_up_to(4000)
+    run_id: str = people.api.trigger(DAG)
+    people.wait("the copy", lambda: topic.copied() > 0)
+    return run_id
+
+
+@pytest.mark.parametrize("state", ["success", "failed"])
+def test_a_copy_that_is_marked(people: Any, topic: Copied, state: str) -> None:
+    """Its process ends, and the next run copies the rest."""
+    run_id = copying(people, topic)
+    people.api.patch(f"dags/{DAG}/dagRuns/{run_id}/taskInstances/copy", {"new_state": state})
+    assert state == people.finish(DAG, run_id)["copy"]
+    assert topic.copied() < 10_000
+    run(people)
+    topic.prove(10_000)
+
+
+def test_a_pause_in_the_middle(people: Any, topic: Copied) -> None:
+    """The task that copies ends well, the others wait; unpaused, the run goes on."""
+    run_id = copying(people, topic)
+    people.api.pause(DAG, paused=True)
+    copy = f"dags/{DAG}/dagRuns/{run_id}/taskInstances/copy"
+    people.wait("its end", lambda: people.api.get(copy)["state"] == "success")
+    topic.write(100)
+    assert "running" == people.api.run(DAG, run_id)["state"]
+    people.api.pause(DAG, paused=False)
+    assert {"success"} == set(people.finish(DAG, run_id).values())
+    run(people)
+    topic.prove(10_100)
+
+
 def test_a_backfill_of_three_days(people: Any, topic: Copied) -> None:
     """Its runs copy up to the end of their days, three at once; what came on the fourth day stays."""
     for day in (1, 2, 3):
