@@ -148,11 +148,9 @@ class Origin:
 def _source_keys(keys: Mapping[bytes, object]) -> Iterable[SourceOffsetKey]:
     for data in keys:
         try:
-            key = parse_offset_key(data)
+            yield parse_offset_key(data)
         except FormatError:
             continue
-        if isinstance(key, SourceOffsetKey):
-            yield key
 
 
 Copier = Origin | SourceGroup

@@ -84,39 +84,8 @@ class SourceOffsetKey(OfPartition):
         return json_bytes([self.connector_name, fields])
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointOffsetKey:
-    """The key under which MM2's checkpoint tasks store offset 0, never read again; `topic` is the target's name."""
-
-    connector_name: str
-    partition: int
-    topic: str
-    group: str
-
-    def encode(self) -> bytes:
-        """Encode the key, byte for byte as MirrorCheckpointConnector's."""
-        fields = {"partition": self.partition, "topic": self.topic, "group": self.group}
-        return json_bytes([self.connector_name, fields])
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatOffsetKey:
-    """The key under which MM2's heartbeat task stores offset 0, never read again."""
-
-    connector_name: str
-    source_alias: str
-    target_alias: str
-
-    def encode(self) -> bytes:
-        """Encode the key, byte for byte as MirrorHeartbeatConnector's."""
-        fields = {"sourceClusterAlias": self.source_alias, "targetClusterAlias": self.target_alias}
-        return json_bytes([self.connector_name, fields])
-
-
 COPY_END = "twinlog.copy.end"
 """Name of the header with the end of the copy."""
-
-OffsetKey = SourceOffsetKey | CheckpointOffsetKey | HeartbeatOffsetKey
 
 
 def source_offset_key(connector_name: str, cluster: str, partition: int, topic: str) -> bytes:
@@ -129,11 +98,12 @@ def offset_value(offset: int) -> bytes:
     return json_bytes({"offset": offset})
 
 
-def parse_offset_key(key: bytes) -> OffsetKey:
-    """Decode a key of the offsets topic, with its fields in any order.
+def parse_offset_key(key: bytes) -> SourceOffsetKey:
+    """Decode a source partition's key of the offsets topic, with its fields in any order.
 
     For Connect only the exact bytes count: a key whose `encode()` differs from `key` is another key to it.  Raises
-    FormatError for a key that is none of MM2's three.
+    FormatError for any other key.  MM2's two other kinds, of checkpoints and heartbeats, hold offset 0 and are never
+    read again.
     """
     match parsed_json(key, "Connect offset key"):
         case [
@@ -141,17 +111,7 @@ def parse_offset_key(key: bytes) -> OffsetKey:
             {"cluster": str(cluster), "partition": int(partition), "topic": str(topic), **rest},
         ] if not rest and _is_partition(partition):
             return SourceOffsetKey(name, cluster, partition, topic)
-        case [
-            str(name),
-            {"partition": int(partition), "topic": str(topic), "group": str(group), **rest},
-        ] if not rest and _is_partition(partition):
-            return CheckpointOffsetKey(name, partition, topic, group)
-        case [
-            str(name),
-            {"sourceClusterAlias": str(source), "targetClusterAlias": str(target), **rest},
-        ] if not rest:
-            return HeartbeatOffsetKey(name, source, target)
-    raise FormatError("Connect offset key is none of MirrorMaker's", bytes=key.hex())
+    raise FormatError("Connect offset key is none of MirrorMaker's for a partition", bytes=key.hex())
 
 
 def parse_source_key(key: bytes, connector_name: str, cluster: str) -> SourceOffsetKey | None:
@@ -163,9 +123,8 @@ def parse_source_key(key: bytes, connector_name: str, cluster: str) -> SourceOff
         parsed = parse_offset_key(key)
     except FormatError:
         return None
-    if not isinstance(parsed, SourceOffsetKey) or parsed.encode() != key:
-        return None
-    return parsed if (parsed.connector_name, parsed.cluster) == (connector_name, cluster) else None
+    ours = (parsed.connector_name, parsed.cluster) == (connector_name, cluster)
+    return parsed if ours and parsed.encode() == key else None
 
 
 def parse_offset_value(value: bytes | None) -> int | None:
