@@ -20,6 +20,7 @@ REPORTERS = {
     "audit/audit": "what an audit proved, by partition",
     "copying/result": "what the last copy did",
     "drill/clones": "what a drill did, under its run's name",
+    "drill/drill": "that a drill goes on, and how, under its run's name",
     "gate/accepting": "what a look showed, under its digest",
     "gate/record": "what the gate answered",
     "metadata/apply_plan": "that a plan was applied, under its digest",
