@@ -1,4 +1,4 @@
-"""The copy job on a real YARN: a ResourceManager and two NodeManagers, and each executor in a container of its own.
+"""The copy job on a real YARN: HDFS, a ResourceManager, two NodeManagers, and each executor in a container of its own.
 
 Costs 90 MB of jars once, and some minutes.  Nothing of twinlog is installed where containers run: they have an archive
 of it, as docs/howto/spark-clusters.md says.
@@ -42,7 +42,7 @@ JARS = JarSet(
 
 
 DEFAULTS = """
-spark.yarn.dist.archives {archive}#executors
+spark.yarn.dist.archives hdfs:///executors.tar.gz#executors
 spark.scheduler.maxRegisteredResourcesWaitingTime 10min
 spark.pyspark.python ./executors/bin/python
 spark.pyspark.driver.python {python}
@@ -127,16 +127,16 @@ def yarn(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Ya
     conf.mkdir()
     work.mkdir()
     jars = f"local:{ivy_jar().parent}/*"
-    defaults = DEFAULTS.format(archive=archive, python=sys.executable, jars=jars)
+    defaults = DEFAULTS.format(python=sys.executable, jars=jars)
     (conf / "spark-defaults.conf").write_text(defaults)
     command = [str(find_java().path), "-Xmx512m", "--add-opens", "java.base/java.lang=ALL-UNNAMED"]
     command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path(JARS)]
-    command += [str(Path(__file__).with_name("MiniYarn.java")), str(conf)]
+    command += [str(Path(__file__).with_name("MiniYarn.java")), str(conf), str(archive)]
     with (folder / "log").open("wb") as log:
         cluster = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=work)
     try:
         deadline = time.monotonic() + 180
-        while not (conf / "yarn-site.xml").exists():
+        while not (conf / "core-site.xml").exists():
             assert cluster.poll() is None, (folder / "log").read_text()[-2000:]
             assert time.monotonic() < deadline, "YARN did not start"
             time.sleep(0.5)
@@ -171,24 +171,33 @@ def test_the_driver_may_be_a_container_too(
     assert (0, True) == (code, equal(cluster_a, cluster_b, topic)), told
 
 
-def test_an_executor_killed_midway_loses_and_doubles_no_record(
+@pytest.mark.parametrize(
+    ("mode", "victim"),
+    [
+        ("client", "YarnCoarseGrainedExecutorBackend"),
+        ("cluster", "ApplicationMaster"),
+    ],
+)
+def test_a_container_killed_midway_loses_and_doubles_no_record(
+    mode: str,
+    victim: str,
     cluster_a: Any,
     cluster_b: Any,
     unique_topic: Callable[[str], str],
     tmp_path: Path,
     yarn: Yarn,
 ) -> None:
-    """Its lane goes on in another container, behind a new fence."""
+    """Its lanes go on in others, behind a new fence; a killed driver is started anew by YARN."""
     topic = unique_topic("yarn-killed")
     config = prepared(tmp_path, cluster_a, cluster_b, topic, **SLOW)
-    running = yarn.submit(config, "client")
+    running = yarn.submit(config, mode)
     try:
         deadline = time.monotonic() + 300
         while not (copied := len(read(cluster_b, f"A.{topic}", 0))):
             assert running.poll() is None, outcome(running, config)
             assert time.monotonic() < deadline, "nothing is copied"
             time.sleep(0.5)
-        yarn.containers("YarnCoarseGrainedExecutorBackend")[0].kill()
+        yarn.containers(victim)[0].kill()
         code, told = outcome(running, config)
     finally:
         running.kill()
