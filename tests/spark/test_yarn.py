@@ -21,6 +21,7 @@ import pytest
 from spark_job import JOB, RECORDS, SCRIPTS, equal, prepared
 
 from lab import read
+from twinlog.lab.demo.airflow_instance import AirflowInstance
 from twinlog.lab.kafka.jars import JarSet, class_path, ivy_jar
 from twinlog.lab.kafka.java import find_java
 
@@ -203,3 +204,29 @@ def test_a_container_killed_midway_loses_and_doubles_no_record(
         running.kill()
     assert copied < len(RECORDS)
     assert (0, True) == (code, equal(cluster_a, cluster_b, topic)), told
+
+
+@pytest.mark.airflow
+def test_the_dag_through_airflows_spark_provider(
+    cluster_a: Any,
+    cluster_b: Any,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    yarn: Yarn,
+) -> None:
+    """Its tasks copy in containers; the connection says where they submit."""
+    topic = unique_topic("yarn-dag")
+    config = prepared(tmp_path, cluster_a, cluster_b, topic)
+    connection = json.dumps({"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client"}})
+    settings = yarn.variables | {"AIRFLOW_CONN_TWINLOG_SPARK": connection}
+    alone = AirflowInstance(tmp_path / "airflow", config, settings=settings)
+    alone.home.mkdir()
+    alone.command("db", "migrate", timeout_s=400)
+    command = [sys.executable, "-m", "airflow", "dags", "test", "replicate__A__B"]
+    done = subprocess.run(
+        command, env=alone.environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    log = done.stdout + done.stderr
+    assert "end task task_id=publish" in log, log
+    assert "--master yarn" in log, log
+    assert equal(cluster_a, cluster_b, topic)
