@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 
 WAYS = {
-    "failback --save": ("Dag failback", "home off"),
-    "failback": ("Dag failback", "home on"),
-    "failover": ("Dag failover",),
-    "accept": ("Dag failover", "mode accept"),
-    "recovery abort": ("Dag failover", "mode abort"),
-    "drill": ("Dag drill",),
-    "gate": ("Dag failover_readiness",),
-    "audit": ("Dag audit",),
-    "translate": ("Dag translate_group",),
-    "topics rebuild": ("Dag rebuild",),
-    "metadata plan": ("Dag sync_metadata", "dry run"),
-    "metadata apply": ("Dag sync_metadata",),
-    "run --once": ("Dag replicate",),
-    "plan": ("Dag replicate", "dry run"),
-    "groups": ("the flow's page",),
-    "status": ("the flow's page",),
-    "recovery status": ("the flow's page",),
+    "failback --save": "Dag failback, home off",
+    "failback": "Dag failback, home on",
+    "failover": "Dag failover",
+    "accept": "Dag failover, mode accept",
+    "recovery abort": "Dag failover, mode abort",
+    "drill": "Dag drill",
+    "gate": "Dag failover_readiness",
+    "audit": "Dag audit",
+    "translate": "Dag translate_group",
+    "topics rebuild": "Dag rebuild",
+    "metadata plan": "Dag sync_metadata, dry run",
+    "metadata apply": "Dag sync_metadata",
+    "run --once": "Dag replicate",
+    "plan": "Dag replicate, dry run",
+    "groups": "the flow's page",
+    "status": "the flow's page",
+    "recovery status": "the flow's page",
 }
 """What does in Airflow what a command does, and fields of its form; what no Dag does stays a command (`resume`)."""
 
@@ -39,7 +39,7 @@ def in_airflow(text: str) -> str:
 
 
 def _way(found: re.Match[str]) -> str:
-    name, *fields = WAYS[found[2]]
+    name, *fields = WAYS[found[2]].split(", ")
     fields += [
         f"{option.replace('-', ' ')} {value}".rstrip()
         for option, value in _OPTION.findall(found[3])

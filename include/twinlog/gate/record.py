@@ -6,7 +6,7 @@ Evidence of a failover, a failback or a drill tells what was done and found, of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,6 +35,15 @@ from twinlog.visible import listed
 UNKNOWN = "not known"
 
 
+_SECTIONS: Iterable[tuple[str, str, Callable[[GateCheck], object]]] = (
+    ("Forbids a failover", "bad", lambda check: check.blocks),
+    ("Accepted", "bad", lambda check: check.waived),
+    ("Only warns", "warn", lambda check: check.warns),
+    ("Holds", "good", lambda check: check.passed and check.applies),
+    ("Does not apply", "soft", lambda check: not check.applies),
+)
+
+
 def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str = "") -> str:
     """Draw the page.
 
@@ -46,14 +55,8 @@ def page_of(result: GateResult, *, evidence: str, signed_by: str, data_docs: str
         what_to_do=WHAT_TO_DO,
         sections=[
             (title, tone, len(checks), _alike(checks))
-            for title, tone, checks in (
-                ("Forbids a failover", "bad", [check for check in result.checks if check.blocks]),
-                ("Accepted", "bad", [check for check in result.checks if check.waived]),
-                ("Only warns", "warn", [check for check in result.checks if check.warns]),
-                ("Holds", "good", [check for check in result.checks if check.passed and check.applies]),
-                ("Does not apply", "soft", [check for check in result.checks if not check.applies]),
-            )
-            if checks
+            for title, tone, of in _SECTIONS
+            if (checks := [check for check in result.checks if of(check)])
         ],
         evidence=evidence,
         signed_by=signed_by,

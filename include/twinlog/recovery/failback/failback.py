@@ -20,7 +20,7 @@ from twinlog.formats.ledger.recovery import FAILBACK, StepState, TailExported
 from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
 from twinlog.judge.data_docs import reports_folder
-from twinlog.procedure import Outcome, Step, StepName, Told, done, failed, learned, skipped, walk
+from twinlog.procedure import Outcome, Step, StepName, Told, done, failed, skipped, walk
 from twinlog.recovery import transitions, walking
 from twinlog.recovery.failback import export, homes, rights
 from twinlog.recovery.one_sided import files
@@ -177,19 +177,19 @@ def export_tails(world: World) -> Outcome:
     notes, written = export.export(flow, world.clusters, found.tails, world.failover, world.run, world.read)
     before = sum(note.records for note in notes) - written
     earlier = f", {before:,} before" if before else ""
-    outcome = done(f"{written:,} records written to {len(topics):,} topics{earlier}")
-    return learned(outcome, replace(world.found, exported=notes))
+    text = f"{written:,} records written to {len(topics):,} topics{earlier}"
+    return done(text, replace(world.found, exported=notes))
 
 
 def write_tail_files(world: World) -> Outcome:
     """Write files of what the topics hold; a partition that was not exported to its end has none."""
-    found, folder = world.found.apart, reports_folder(world.flow, "failback") / world.failover
-    assert found is not None
+    apart, folder = world.found.apart, reports_folder(world.flow, "failback") / world.failover
+    assert apart is not None
     noted = {(tail.topic, tail.partition): tail for tail in world.found.exported}
     missing, there = list[str](), list[files.WrittenFile]()
-    for stretch in (*found.tails, *found.strays):
-        note = noted.get((stretch.topic, stretch.partition)) if stretch in found.tails else None
-        if stretch in found.tails and note is None:
+    for stretch in (*apart.tails, *apart.strays):
+        note = noted.get((stretch.topic, stretch.partition)) if stretch in apart.tails else None
+        if stretch in apart.tails and note is None:
             missing.append(f"{stretch.place} was not exported")
             continue
         written = files.write(
@@ -201,22 +201,19 @@ def write_tail_files(world: World) -> Outcome:
             )
         else:
             there.append(written)
+    found = replace(world.found, files=tuple(there))
     if missing:
-        outcome = failed("; ".join(missing))
-    elif there:
-        outcome = done(
-            f"{sum(file.records for file in there):,} records in {len(there):,} files below {folder}"
-        )
-    else:
-        outcome = skipped("no record to write")
-    return learned(outcome, replace(world.found, files=tuple(there)))
+        return failed("; ".join(missing), found)
+    if there:
+        records = sum(file.records for file in there)
+        return done(f"{records:,} records in {len(there):,} files below {folder}", found)
+    return skipped("no record to write", found)
 
 
 def _write_evidence(world: World) -> Outcome:
     seal = world.tools.seal
     path, _ = keep_run(world.flow, world.run, report_of(world).document, seal)
-    outcome = done(f"evidence {path}{'' if seal.key else ' (not signed)'}")
-    return learned(outcome, replace(world.found, evidence=path))
+    return done(f"evidence {path}{'' if seal.key else ' (not signed)'}", replace(world.found, evidence=path))
 
 
 COMPARE = Step(

@@ -21,7 +21,7 @@ from twinlog.monitoring import publish
 from twinlog.observe import run as looks
 from twinlog.observe.lane import LocalObserveRunner
 from twinlog.observe.values import HORIZON_MS
-from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, planned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, failed, planned, waiting
 from twinlog.recovery.report import at_risk, partitions_at_risk
 from twinlog.recovery.steps.client_switch import event_of, run_command
 from twinlog.recovery.steps.world import World
@@ -55,8 +55,8 @@ def wait_until_through(world: World) -> Outcome:
         behind = not_copied(facts)
         if not why and behind == Total():
             publish.run(flow, world.clusters, actor.holder, to_json(seen), began_ms, facts)
-            outcome = done(f"{flow.copied_by} is through: all records were looked at")
-            return learned(outcome, replace(found, drained=True))
+            text = f"{flow.copied_by} is through: all records were looked at"
+            return done(text, replace(found, drained=True))
         if time.monotonic() >= deadline:
             what = why or behind.told(f"of {flow.source.alias} have no copy yet")
             return waiting(f"{what}; see what {flow.copied_by} does, and run it again", found)

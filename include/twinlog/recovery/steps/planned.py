@@ -28,7 +28,7 @@ from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import to_json
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish
-from twinlog.procedure import Outcome, Step, StepName, done, failed, learned, planned, waiting
+from twinlog.procedure import Outcome, Step, StepName, done, failed, planned, waiting
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
 from twinlog.recovery.steps.engine import look_once, not_copied
@@ -84,8 +84,8 @@ def fence_producers(world: World, *others: World) -> Outcome:
         denied = f"{made}, not on all: {why}" if made else f"no ACL was made: {why}"
     else:
         denied = made or "WRITE was denied already"
-    outcome = done(f"the ends stood still for {flow.gate.fence_seconds} s; {denied}")
-    return learned(outcome, replace(found, watched=moving))
+    text = f"the ends stood still for {flow.gate.fence_seconds} s; {denied}"
+    return done(text, replace(found, watched=moving))
 
 
 def drain(world: World) -> Outcome:
@@ -103,8 +103,8 @@ def drain(world: World) -> Outcome:
                 flow, world.clusters, world.journal.actor.holder, to_json(copied), began_ms, facts
             )
             schemas = registries.bring_rest(world)
-            outcome = done(f"nothing is left; {report.records:,} records in the last pass{schemas}")
-            return learned(outcome, replace(found, drained=True))
+            text = f"nothing is left; {report.records:,} records in the last pass{schemas}"
+            return done(text, replace(found, drained=True))
     what = left.told(f"are left after {PASSES} passes")
     return failed(f"{what}: something still writes, or a partition stands still", found)
 
