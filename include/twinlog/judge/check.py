@@ -110,13 +110,14 @@ class Check:
         return _LETTERS.get(self.uses[list(Use).index(use)])
 
 
-def row(asked: str, meaning: str, advice: str, *, seen: Seen = Seen.NOW, lines: str = "") -> Check:
-    """Make a check; `asked` is like `wFF- name: left >= right`."""
-    uses, name, left, relation, right = asked.split()
+def row(asked: str, meaning: str, advice: str, lines: str = "") -> Check:
+    """Make a check; `asked` is like `wFF- name: left >= right cycle`, without the age of facts that are seen now."""
+    uses, name, left, relation, right, *seen = asked.split()
     side = int(right) if right.isdecimal() else right
     severity = Severity.CRITICAL  # until it is asked for a use
     name = name.removesuffix(":")
-    return Check(name, severity, left, Relation(relation), side, meaning, advice, seen, lines, uses)
+    age = Seen(*seen or [Seen.NOW])
+    return Check(name, severity, left, Relation(relation), side, meaning, advice, age, lines, uses)
 
 
 @dataclass(frozen=True, slots=True)

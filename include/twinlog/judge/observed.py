@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.judge.check import Seen, row
+from twinlog.judge.check import row
 
 WHAT_TO_DO = {
     "missing": "see what filters or drops records there, and let it copy the topic anew",
@@ -24,11 +24,10 @@ CAUSES = {
 
 OBSERVED = tuple(
     row(
-        f"wFFF nothing-{kind}: {kind}_found = 0",
+        f"wFFF nothing-{kind}: {kind}_found = 0 cycle",
         f"the engine that copies has left no record {kind}",
         f"`twinlog gate --report FILE` names them, and since when; {advice}",
-        seen=Seen.CYCLE,
-        lines=f"{kind}_how",
+        f"{kind}_how",
     )
     for kind, advice in WHAT_TO_DO.items()
 )

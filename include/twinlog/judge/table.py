@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from twinlog.errors import ConfigError
-from twinlog.judge.check import Seen, Severity, Suite, Use, row
+from twinlog.judge.check import Severity, Suite, Use, row
 from twinlog.judge.observed import OBSERVED, OF_ENGINE
 
 BLOCKED = (
@@ -20,28 +20,25 @@ BLOCKED = (
         "FFFF nothing-blocked: blocked = 0",
         "no topic of the flow is blocked, or was left out with records that were never copied",
         "no cycle gets on with it before a person acts",
-        lines="problems",
+        "problems",
     ),
 )
 
 FLOW = (
     row(
-        "-FFF flow-has-run: cycles >= 1",
+        "-FFF flow-has-run: cycles >= 1 cycle",
         "the flow has run",
         "nothing was ever copied and reported by this flow; run `twinlog run --once` or its Dag",
-        seen=Seen.CYCLE,
     ),
     row(
-        "-FFF last-cycle-succeeded: last_cycle_failed = 0",
+        "-FFF last-cycle-succeeded: last_cycle_failed = 0 cycle",
         "the last cycle failed in nothing",
         "see its report (`twinlog status`, or the Dag's last run) and run it again",
-        seen=Seen.CYCLE,
     ),
     row(
-        "-FFF state-age: state_age_seconds <= state_age_allowed",
+        "-FFF state-age: state_age_seconds <= state_age_allowed cycle",
         "the last cycle is young enough to rely upon",
         "run a cycle; if the source is gone, all numbers of it are this old: decide, and accept it",
-        seen=Seen.CYCLE,
     ),
     row(
         "-FFF flow-in-service: out_of_service = 0",
@@ -74,7 +71,7 @@ FLOW = (
         "nothing is written to the source: its partitions' ends stood still, no transaction is open",
         "stop the producers of the topics marked `still written to` in the table of topics at risk, and ask again; an"
         " open transaction has to end, too",
-        lines="moving",
+        "moving",
     ),
     row(
         "w--- no-open-gaps: gaps = 0",
@@ -98,7 +95,7 @@ FLOW = (
         "nobody but twinlog may write to the flow's state on the target",
         "WRITE there is worth much of what twinlog may do (docs/security.md): see whose ACLs cover it, and narrow"
         " them",
-        lines="writers",
+        "writers",
     ),
     row(
         "-FF- acl-parity: pending_acls = 0",
@@ -125,7 +122,7 @@ FLOW = (
         "-FF- schema-parity: schemas_differing = 0",
         "the schemas that the flow copies, if it does, are on the target as on the source, ids included",
         "run a cycle, or `twinlog metadata schemas --execute`; what still differs was changed on the target",
-        lines="schemas",
+        "schemas",
     ),
     row(
         "-FF- canary: canary_seconds <= canary_allowed",
@@ -184,7 +181,7 @@ TOPICS = (
         "wFF- transactions-end: undecided_seconds <= undecided_allowed",
         "no transaction of the source has held records back for longer than twinlog.undecided.seconds",
         "nothing behind it can be copied before it ends; `twinlog status` tells who holds it",
-        lines="held_by",
+        "held_by",
     ),
     row(
         "-www survives-a-broker: target_replicas >= 2",
@@ -203,39 +200,34 @@ TOPICS = (
         " source it cannot be copied again",
     ),
     row(
-        "---F known-drift: drifting_entries = 0",
+        "---F known-drift: drifting_entries = 0 cycle",
         "the copy was set up as its source, when the last cycle looked",
         "set the entries of the copy as `twinlog gate` lists them under drift",
-        seen=Seen.CYCLE,
     ),
     row(
-        "---F known-partitions-seen: partitions_unread = 0",
+        "---F known-partitions-seen: partitions_unread = 0 cycle",
         "every partition could be read on the source, when the last cycle looked",
         "what these partitions held beyond the copy nobody knows; decide whether to go on without it, and accept it",
-        seen=Seen.CYCLE,
     ),
     row(
-        "---F known-rpo: age_seconds <= rpo_seconds",
+        "---F known-rpo: age_seconds <= rpo_seconds cycle",
         "no record had been waiting for longer than the RPO allows, when the last cycle looked",
         "these records are lost with the source; not known is the wait of a record without a time, and all of a copy"
         " that was begun, or emptied by a rebuild, since that cycle; decide whether to go on without them, and accept"
         " it",
-        seen=Seen.CYCLE,
     ),
     row(
-        "---w known-lag: records_at_risk = 0",
+        "---w known-lag: records_at_risk = 0 cycle",
         "everything was copied, when the last cycle looked",
         "these records are lost with the source, and what came after the last cycle",
-        seen=Seen.CYCLE,
     ),
     row(
-        "---F known-transactions-end: undecided_seconds <= undecided_allowed",
+        "---F known-transactions-end: undecided_seconds <= undecided_allowed cycle",
         "no transaction had held records back for longer than twinlog.undecided.seconds, when the last cycle looked",
         "what lay behind it is lost with the source, committed or not; not known is what a cycle of an older twinlog"
         " saw, and all of a copy that was begun, or emptied by a rebuild, since; decide whether to go on without, and"
         " accept it",
-        seen=Seen.CYCLE,
-        lines="held_by",
+        "held_by",
     ),
     row(
         "-FFF no-gaps: gaps = 0",
@@ -244,31 +236,27 @@ TOPICS = (
         "see `twinlog topics gaps` for offsets and causes; if you can do without them, `twinlog accept no-gaps`",
     ),
     row(
-        "-FFF audit-equal: audit_differences = 0",
+        "-FFF audit-equal: audit_differences = 0 audit",
         "what was audited is equal on both sides",
         "see `twinlog audit` for the records that differ, and copy the topic anew",
-        seen=Seen.AUDIT,
     ),
     row(
-        "-FFF audit-age: audit_age_seconds <= audit_age_allowed",
+        "-FFF audit-age: audit_age_seconds <= audit_age_allowed audit",
         "the copy was audited, and not too long ago",
         "run `twinlog audit`, or unpause its Dag: what nobody has compared counts as not ready",
-        seen=Seen.AUDIT,
     ),
     row(
-        "-FFF audit-promised: audited_percent >= audit_wanted_percent",
+        "-FFF audit-promised: audited_percent >= audit_wanted_percent audit",
         "of what both sides still hold, as much has been compared as is asked for (twinlog.audit.percent)",
         "run `twinlog audit`: it says by count and reason what it cannot prove; 0 means that nothing was ever"
         " compared",
-        seen=Seen.AUDIT,
     ),
     row(
-        "-www audit-coverage: unproved_records = 0",
+        "-www audit-coverage: unproved_records = 0 audit",
         "all of the copy has been proved equal to its source",
         "the gate's coverage says for which reasons: `twinlog audit` proves what is not-audited; target-retention is"
         " what the copy's own retention deleted: raise retention.ms or retention.bytes on the target, and `twinlog"
         " topics rebuild` if the source still has it; deleted-early is for `twinlog topics rebuild`",
-        seen=Seen.AUDIT,
     ),
 )
 
@@ -323,10 +311,9 @@ PARTITIONS = (
         "run sync_topics, or add the partitions by hand",
     ),
     row(
-        "FFFF progress-never-goes-back: next_upstream >= reported_next_upstream",
+        "FFFF progress-never-goes-back: next_upstream >= reported_next_upstream cycle",
         "progress is not behind the last cycle report",
         "somebody set stored progress back, or another replicator writes it; stop one of the two",
-        seen=Seen.CYCLE,
     ),
     row(
         "www- lag-not-negative: lag_records >= 0", "lag is a number of records", "see progress-within-source"
@@ -344,19 +331,17 @@ PARTITIONS = (
         " twinlog.on.gap=record-and-continue, or after `twinlog topics rebuild`",
     ),
     row(
-        "---F known-deleted-early: deleted_early = 0",
+        "---F known-deleted-early: deleted_early = 0 audit",
         "the copy had kept what the source held, except what its own retention deleted, when the last audit looked",
         "these records are lost with the source; decide whether to go on without them, and accept it",
-        seen=Seen.AUDIT,
     ),
 )
 
 GROUPS = (
     row(
-        "-FFF group-covered: wrongly_not = 0",
+        "-FFF group-covered: wrongly_not = 0 checkpoint",
         "no group's position is missing on the target that should be there",
         "see the reason in `twinlog groups`, and run a cycle",
-        seen=Seen.CHECKPOINT,
     ),
     row(
         "-FF- group-same-record: same_record = 1",
