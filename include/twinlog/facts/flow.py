@@ -60,8 +60,3 @@ class FlowFacts:
     def judged(self) -> tuple[TopicFacts, ...]:
         """Return the topics of which more can be said than why they are not copied."""
         return tuple(topic for topic in self.topics if not topic.blocked and not topic.left_out)
-
-    @property
-    def without_copy(self) -> tuple[str, ...]:
-        """Return the topics of the source that have no copy."""
-        return tuple(topic.topic for topic in self.topics if topic.copy is None and not topic.left_out)

@@ -21,7 +21,7 @@ from twinlog.facts.observe import not_looked_at
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import Side, TopicFacts, TopicSide
 from twinlog.formats.ledger.audit import Unproved
-from twinlog.formats.ledger.gate import KnownSource, KnownTopic
+from twinlog.formats.ledger.gate import KnownTopic
 from twinlog.formats.ledger.topics import RebuildPhase
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.grouped import grouped
@@ -208,15 +208,20 @@ def _topic(flow: FlowSettings, name: str, now: Recalled, past: _Past) -> TopicFa
     unseen = not picture.unread and any(row.lag_records == NOT_SEEN for row in partitions)
     blind = _blind(ledger, name) or (NOT_SEEN.why if unseen else "")
     doubt = blind or ("a partition could not be read" if picture.unread else "")
-    waited = known(waiting_seconds(picture, seen), "the oldest record has no time")
-    held = known(held_seconds(picture, seen), "nothing tells when a transaction began")
+    waited: float | None = None  # when the source was last seen
+    held: float | None = None
+    if seen is not None:
+        at_risk = picture.records_at_risk or picture.unread
+        waited = seconds_since(picture.oldest_ms, seen.at_ms) if at_risk else 0.0
+        if seen.undecided_seen:
+            held = seconds_since(picture.undecided_ms, seen.at_ms) if picture.undecided else 0.0
     return TopicFacts(
         topic=name,
         remote_topic=copy,
         partition_count=partition_count,
         missing=total((row.missing for row in partitions), doubt),
-        age_seconds=Unknown(blind) if blind else waited,
-        undecided_seconds=Unknown(blind) if blind else held,
+        age_seconds=Unknown(blind) if blind else known(waited, "the oldest record has no time"),
+        undecided_seconds=Unknown(blind) if blind else known(held, "nothing tells when a transaction began"),
         partitions=partitions,
         unseen=picture.unread if seen is not None else max(1, partition_count),
         topic_id=life.topic_id if life is not None else "",
@@ -319,26 +324,6 @@ def _blind(ledger: Ledger, topic: str) -> str:
     if emptying or (life is not None and life.since_ms > seen.at_ms):
         return "its copy was begun or emptied since the last cycle looked"
     return ""
-
-
-def waiting_seconds(it: KnownTopic, seen: KnownSource | None) -> float | None:
-    """Return how long the topic's oldest record at risk had waited when the source was last seen.
-
-    0 if there was none, None if that is unknown.
-    """
-    if seen is None:
-        return None
-    return seconds_since(it.oldest_ms, seen.at_ms) if it.records_at_risk or it.unread else 0.0
-
-
-def held_seconds(it: KnownTopic, seen: KnownSource | None) -> float | None:
-    """Return how long a transaction had held records back when the source was last seen.
-
-    0 if no transaction did, None if that is unknown.
-    """
-    if seen is None or not seen.undecided_seen:
-        return None
-    return seconds_since(it.undecided_ms, seen.at_ms) if it.undecided else 0.0
 
 
 def _most_missing(ledger: Ledger, now_ms: int) -> float | None:

@@ -222,7 +222,7 @@ def _answer(
             flow,
             facts.ledger,
             found.groups.engine,
-            facts.without_copy,
+            tuple(topic.topic for topic in facts.topics if topic.copy is None and not topic.left_out),
             {topic.topic: found_in(facts, topic) for topic in facts.judged},
         ),
     )

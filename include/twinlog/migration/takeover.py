@@ -170,13 +170,11 @@ def _passed_over(flow: FlowSettings, it: Proved, seen: Seen) -> bool:
 
     The latter is known of a copy with a name of its own, and of one that was observed.
     """
-    known = it.place.target.topic != it.place.source.topic or _was_observed(it, seen)
-    return known and not (it.found.aborted and flow.copy.read_committed)
-
-
-def _was_observed(it: Proved, seen: Seen) -> bool:
     observed = seen.get(it.place.life)
-    return observed is not None and _compared_from(it) <= observed.seen_to
+    known = it.place.target.topic != it.place.source.topic or (
+        observed is not None and _compared_from(it) <= observed.seen_to
+    )
+    return known and not (it.found.aborted and flow.copy.read_committed)
 
 
 def _compared_from(it: Proved) -> int:

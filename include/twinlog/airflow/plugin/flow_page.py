@@ -140,7 +140,12 @@ def _filled(page: FlowPage, seen: SeenFlow, status: FlowStatus, ledger: Ledger, 
         if (groups := details.groups) is not None:
             page = replace(
                 page,
-                groups=_table(sorted(groups.rows, key=_group_rank)),
+                groups=_table(
+                    sorted(
+                        groups.rows,
+                        key=lambda it: (_GROUP_ORDER[it.state], it.group, it.topic, it.partition),
+                    )
+                ),
                 group_counts=_group_counts(groups.rows),
                 uncovered=_table(groups.uncovered),
             )
@@ -218,10 +223,6 @@ def _topic(topic: TopicStatus) -> TopicRow:
 
 
 _GROUP_ORDER = {SyncState.WRONGLY_NOT: 0, SyncState.INTENTIONALLY_NOT: 1, SyncState.SYNCED: 2}
-
-
-def _group_rank(row: GroupPartitionRow) -> tuple[int, str, str, int]:
-    return _GROUP_ORDER[row.state], row.group, row.topic, row.partition
 
 
 def _group_counts(rows: Sequence[GroupPartitionRow]) -> str:

@@ -130,19 +130,12 @@ def _lag(status: FlowStatus) -> Iterator[Fact]:
         return
     missing = status.lag_records != 0 or status.undecided_records != 0 or status.unseen_partitions
     copied = status.rpo_seconds == 0 and not missing
-    strictest = strictest_rpo(status)
+    strictest = min((it.rpo_budget_seconds for it in status.topics if it.rpo_budget_seconds), default=None)
     note = "everything is copied" if copied else "oldest record not copied yet"
     if not status.source_reachable:
         note = "at most: nothing is known of what came since the last cycle"
     budget = f"; RPO {duration(strictest)}" if strictest else ""
     yield Fact("Behind", duration(status.rpo_seconds), note + budget)
-
-
-def strictest_rpo(status: FlowStatus) -> float | None:
-    """Return the least RPO of the topics, in seconds; None if none has one."""
-    return min(
-        (topic.rpo_budget_seconds for topic in status.topics if topic.rpo_budget_seconds), default=None
-    )
 
 
 def _last_cycle(seen: SeenFlow, now: float) -> Iterator[Fact]:

@@ -241,12 +241,6 @@ def switch_clients(there: World) -> Outcome:
     return ending.send_clients(replace(there.back, flow=_as_clients_know(there)), FAILBACK, there.noted)
 
 
-def try_source(there: World) -> Outcome:
-    """Write to the promoted source and read it back."""
-    back = there.back
-    return ending.try_target(_as_clients_know(there), back.clusters.target, back.tools.sleep)
-
-
 def _as_clients_know(there: World) -> FlowSettings:
     """Return the reverse flow under the name that it has in the file."""
     return replace(there.back.flow, homes=None)
@@ -370,7 +364,7 @@ HOME: tuple[Step[World], ...] = (
         "writes a heartbeat to A and reads it back",
         "A takes writes",
         "see why A refuses writes; run it again",
-        try_source,
+        lambda it: ending.try_target(_as_clients_know(it), it.back.clusters.target, it.back.tools.sleep),
     ),
     ending.REPORT.on(write_evidence),
 )

@@ -132,7 +132,9 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
         what = f"{by} has approved `{agreed}`, and now it is `{cost}`"
         return failed_by(TerminalError(what, AGAIN, code="approval-expired"), found)
     answer, actor = world.tools.approve(singular(question)), world.journal.actor
-    before = _said_before(world, cost)
+    run = world.noted
+    said_then = run.answered if run is not None else None
+    before = said_then if said_then is not None and said_then.yes and said_then.cost == cost else None
     if answer is Answer.NOBODY:
         alone = f"nobody is there to approve: run it with --yes, or `{abort}`"
         nobody = waiting("nobody has answered" if actor.driver else alone)
@@ -152,13 +154,6 @@ def answered(world: World, question: str, cost: str, stays: str) -> Outcome:
         more = f"twinlog.approvals.required asks for {wanting:,} more, by others"
         return waiting(f"{said}; {more}; {cost}", found)
     return done(f"{said}; {cost}", found)
-
-
-def _said_before(world: World, cost: str) -> Answered | None:
-    """Return the yes that the ledger has to the same cost, None without one."""
-    run = world.noted
-    said = run.answered if run is not None else None
-    return said if said is not None and said.yes and said.cost == cost else None
 
 
 def promote(world: World) -> Outcome:

@@ -27,11 +27,6 @@ GROUP_COVERED, GROUP_NOT_AHEAD = "group-covered", "group-not-ahead"
 """The checks of groups that cannot be placed, and of those that skip records."""
 
 
-def count_loss(world: World) -> Outcome:
-    """Say what is lost: by partition in the report, in sum here."""
-    return replace(look_loss(world), state=StepState.DONE)
-
-
 def look_loss(world: World) -> Outcome:
     """Say the same, of a dry run."""
     found = recalled(world)
@@ -151,12 +146,12 @@ def _look_groups(world: World) -> Outcome:
     return planned(text, replace(found, groups=shown(placings)))
 
 
-LOSS = Step(
+LOSS: Step[World] = Step(
     StepName.LOSS,
     "says what is lost with the source: known from the last cycle, and estimated by the recent rate",
     "records and seconds, by partition",
     "without a report of a cycle the loss is unknown, and the gate says no",
-    count_loss,
+    lambda world: replace(look_loss(world), state=StepState.DONE),
     look_loss,
 )
 GROUPS = Step(
