@@ -176,6 +176,7 @@ def test_the_driver_may_be_a_container_too(
     ("mode", "victim"),
     [
         ("client", "YarnCoarseGrainedExecutorBackend"),
+        ("client", "ExecutorLauncher"),
         ("cluster", "ApplicationMaster"),
     ],
 )
