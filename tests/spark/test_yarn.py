@@ -217,7 +217,8 @@ def test_the_dag_through_airflows_spark_provider(
 ) -> None:
     """Its tasks copy in containers; the connection says where they submit."""
     topic = unique_topic("yarn-dag")
-    config = prepared(tmp_path, cluster_a, cluster_b, topic)
+    reports = str(tmp_path / "reports")
+    config = prepared(tmp_path, cluster_a, cluster_b, topic, twinlog__reports__folder=reports)
     connection = json.dumps({"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client"}})
     settings = yarn.variables | {"AIRFLOW_CONN_TWINLOG_SPARK": connection}
     alone = AirflowInstance(tmp_path / "airflow", config, settings=settings)
