@@ -77,16 +77,16 @@ def stop(world: World) -> Outcome:
     Without the source a failover goes on, and names what a person has to see to.
     """
     why = _not_stopped(world)
+    seen = f"the stop command has ended well, and nothing moved for {_watch_seconds(world.flow):.0f} s"
     if world.mode is Mode.SOURCE_DEAD:
         text = f"see to it that {world.flow.copied_by} does not go on once {world.flow.source.alias} is back: {why}"
-        return world.noting(done(text), text) if why else done(f"{world.flow.copied_by} is stopped")
+        return world.noting(done(text), text) if why else done(seen)
     if why:
         return waiting(f"{why}; stop it, and run it again")
     _, unread = look_once(world, horizon_ms=0)
     if unread:
         return failed(f"not all could be looked at: {unread}")
-    watched = f"nothing moved for {_watch_seconds(world.flow):.0f} s"
-    return done(f"{world.flow.copied_by} is stopped, and {watched}: every position up to here is exact")
+    return done(f"{seen}: every position up to here is exact; an idle {world.flow.copied_by} looks the same")
 
 
 def _not_stopped(world: World) -> str:
