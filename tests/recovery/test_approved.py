@@ -362,7 +362,7 @@ class TestWhatADryRunShowed:
         report = self.fail_over(ahead, dry.seen)
         assert State.REFUSED is report.state
         told = next(it.message for it in report.steps if it.name is StepName.GATE)
-        assert "billing up to 1; now it is 2" in told and f"twinlog accept --seen {report.seen} " in told
+        assert "billing up to 1; now it is 2" in told and "twinlog accept --seen " in told
 
     def test_what_nobody_has_shown_is_not_accepted(self, ahead: World) -> None:
         """Nor what was shown of the other mode; nothing has begun."""
