@@ -131,6 +131,9 @@ def session(
             if master.startswith("sc://")
             else _classic(master, app_name, wanted, {**CONF, **PLANS_AS_THEY_ARE}, beside)
         )
+    except KeyboardInterrupt:
+        _say_no_more(master)
+        raise
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001  PySpark, py4j and gRPC each have their own; a cause may quote a token
@@ -151,6 +154,9 @@ def session(
         ) from None
     try:
         yield spark
+    except KeyboardInterrupt:
+        _say_no_more(master)
+        raise
     finally:
         beside.wait()
         if (
@@ -227,6 +233,15 @@ def _ctrl_c_held_back() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if pressed:
         signal.raise_signal(signal.SIGINT)
+
+
+def _say_no_more(master: str) -> None:
+    """Silence this process's own Spark: tasks under way end with it, each with a stack trace."""
+    if not master.startswith("sc://"):
+        from pyspark import SparkContext
+
+        if (context := SparkContext._active_spark_context) is not None:
+            context.setLogLevel("OFF")
 
 
 def reason_of_no_session(error: Exception) -> str:
