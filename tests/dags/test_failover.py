@@ -14,7 +14,7 @@ def dag(dags_of):
 
 def test_the_form_names_flow_and_mode(dag) -> None:
     """Flows that only bring clients home can be failed over, too."""
-    assert {"flow": None, "mode": "planned", "dry_run": False} == dag.params.dump()
+    assert {"flow": None, "mode": "planned", "dry_run": False, "reason": "", "seen": ""} == dag.params.dump()
     flows = ["us-east->B", "B->C", "B.home->us-east", "C.home->B"]
     assert flows == dag.params.get_param("flow").schema["enum"]
 

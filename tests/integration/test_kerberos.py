@@ -178,5 +178,5 @@ def test_a_keytab_gets_new_tickets(
     settings = written(keyTab=str(keytab)).source.connection
     for _ in range(2):
         Brokers(settings).any_broker().close()
-        assert 0 < _credentials(gssapi, settings.sasl.kerberos).lifetime <= 2  # type: ignore[union-attr,arg-type]
+        assert 0 < _credentials(gssapi, settings.sasl.kerberos).lifetime < 10  # type: ignore[union-attr,arg-type]
         time.sleep(3)

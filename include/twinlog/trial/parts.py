@@ -7,6 +7,7 @@ from twinlog.cluster.values import InternalRecord, NewTopic, value_of
 from twinlog.drill.reading import first_records
 from twinlog.errors import ClusterRefused
 from twinlog.protocol.leader_epochs import ReadUpTo
+from twinlog.protocol.retry import LAG_SECONDS, until
 from twinlog.state.internal_topics import COMPACT
 from twinlog.trial import transactions
 from twinlog.trial.bench import Bench, Part
@@ -30,9 +31,16 @@ def _settings(bench: Bench) -> str:
 
 def _change(bench: Bench) -> None:
     bench.cluster.alter_topic_configs({bench.topic: {_RETENTION: _CHANGED}}).require()
-    found = bench.cluster.topic_configs([bench.topic]).require()[bench.topic]
-    if (now := value_of(found, _RETENTION)) != _CHANGED:
-        raise ClusterRefused(f"{_RETENTION} was set to {_CHANGED}, and is {now}")
+
+    def changed() -> bool | None:
+        return (
+            value_of(bench.cluster.topic_configs([bench.topic]).require()[bench.topic], _RETENTION)
+            == _CHANGED
+            or None
+        )
+
+    # A broker answers by metadata that may lag behind its controller's.
+    until(changed, lambda: ClusterRefused(f"{_RETENTION} does not become {_CHANGED}"), seconds=LAG_SECONDS)
 
 
 def _grow(bench: Bench) -> None:
