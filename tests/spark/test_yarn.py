@@ -177,6 +177,7 @@ def test_the_driver_may_be_a_container_too(
     [
         ("client", "YarnCoarseGrainedExecutorBackend"),
         ("client", "ExecutorLauncher"),
+        ("cluster", "YarnCoarseGrainedExecutorBackend"),
         ("cluster", "ApplicationMaster"),
     ],
 )
