@@ -40,12 +40,17 @@ def seen_by(cluster: Any, node: int, topic: str) -> tuple[int, list[int]]:
     return found.partitions[0].leader, sorted(found.partitions[0].isrs)
 
 
+def leader_of(parted: Parted, topic: str) -> int:
+    """Return the leader of a topic's first partition, once all of its replicas are in sync."""
+    until(lambda: seen_by(parted.cluster, 1, topic)[1] == [*NODES])
+    return seen_by(parted.cluster, 1, topic)[0]
+
+
 def part_a_leader(stage: Stage, parted: Parted, topic: str, *, from_controllers: bool) -> None:
     """Part the leader of a partition in the middle of a copy, until the others have noticed and a while longer."""
 
     def part() -> bool:
-        until(lambda: seen_by(parted.cluster, 1, topic)[1] == [*NODES])
-        leader, _ = seen_by(parted.cluster, 1, topic)
+        leader = leader_of(parted, topic)
         other = 1 + leader % 3
         with parted.parted(leader, from_controllers=from_controllers):
             if from_controllers:
@@ -73,7 +78,7 @@ def test_a_leader_of_the_target_is_parted(
     unique_topic: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    """What it took alone is refused or truncated and comes again; nothing of it is lost or doubled."""
+    """Records that only the parted leader took are refused or truncated, and copied again: none is lost or doubled."""
     topic = unique_topic("parted")
     stage = Stage(tmp_path, cluster_a, parted.cluster, topic, seed, replication=3, properties=SLOW)
     stage.copy_midway(0.8)
@@ -96,8 +101,7 @@ def test_a_leader_of_the_source_is_parted(
     topic = unique_topic("parted")
     stage = Stage(tmp_path, parted.cluster, cluster_a, topic, seed, source_replication=3, properties=SLOW)
     stage.copy_midway(0.8)
-    until(lambda: seen_by(parted.cluster, 1, topic)[1] == [*NODES])
-    leader, _ = seen_by(parted.cluster, 1, topic)
+    leader = leader_of(parted, topic)
     with ThreadPoolExecutor(1) as pool:
         with parted.parted(leader, from_controllers=from_controllers):
             written = pool.submit(stage.traffic, 300)

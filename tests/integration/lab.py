@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
@@ -34,6 +36,7 @@ from confluent_kafka.admin import (
 )
 from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from twinlog import clock
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -42,6 +45,15 @@ from twinlog.copying.result import CopyResult
 from twinlog.lane.copy.copy_lane import copy_lane
 from twinlog.lane.spec import LaneReport, LaneSpec
 from twinlog.lifecycle import sync_topics
+
+
+@contextmanager
+def ten_minutes_on() -> Iterator[None]:
+    """Let the clock of this process stand ten minutes ahead: what was matched before lies behind the horizon."""
+    then = clock.now_ms() + 10 * 60_000
+    with pytest.MonkeyPatch.context() as shifted:
+        shifted.setattr(clock, "now_ms", lambda: then)
+        yield
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,17 @@ from typing import Any
 import pytest
 from test_mirror_maker import share, wait_until_copied
 
-from lab import NOW, Seen, commit_group, committed, configure, create_topic, produce, read_with_offsets
-from twinlog import clock
+from lab import (
+    NOW,
+    Seen,
+    commit_group,
+    committed,
+    configure,
+    create_topic,
+    produce,
+    read_with_offsets,
+    ten_minutes_on,
+)
 from twinlog.cli.main import main
 from twinlog.config.flow.load import load
 from twinlog.config.flow.settings import FlowSettings
@@ -170,12 +179,10 @@ def test_source_dead(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("scene", "depth"), [(MM2_NAMES, "10"), (SAME_NAMES, "10000")], indirect=["scene"])
-def test_taken_over(scene: Scene, monkeypatch: pytest.MonkeyPatch, depth: str) -> None:
+def test_taken_over(scene: Scene, depth: str) -> None:
     """What the engine doubled is no difference to an audit in full; what a stranger writes later is one."""
     scene.run("run", "--once")
-    later = clock.now_ms() + 10 * 60_000
-    with monkeypatch.context() as shifted:
-        shifted.setattr(clock, "now_ms", lambda: later)
+    with ten_minutes_on():
         scene.run("run", "--once")
     commit_group(scene.source, f"engine-{scene.topic}", scene.topic, 100)
     own = scene.file.with_name("own.properties")
@@ -224,9 +231,7 @@ def test_handed_over(
     wait_until_copied(mirror_maker, cluster_b, scene.remote, 500)
     code, cycle = scene.run("run", "--once", file=observing)
     assert (0, 200) == (code, cycle["flows"][0]["records"]), cycle
-    later = clock.now_ms() + 10 * 60_000
-    with pytest.MonkeyPatch.context() as shifted:
-        shifted.setattr(clock, "now_ms", lambda: later)
+    with ten_minutes_on():
         scene.run("run", "--once", file=observing)
         _, gate = scene.run("gate", "--still-writing", file=observing)
     (seen,) = gate["observed"]["topics"]

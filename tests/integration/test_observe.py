@@ -15,8 +15,18 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lab import NOW, Seen, commit_group, committed, configure, create_topic, grow_topic, produce, topic_names
-from twinlog import clock
+from lab import (
+    NOW,
+    Seen,
+    commit_group,
+    committed,
+    configure,
+    create_topic,
+    grow_topic,
+    produce,
+    ten_minutes_on,
+    topic_names,
+)
 from twinlog.cli.main import main
 from twinlog.cluster.api import open_clusters
 from twinlog.config.flow.load import load
@@ -77,7 +87,7 @@ def scene(cluster_a, cluster_b, unique_topic, tmp_path, capsys) -> Scene:
     return made
 
 
-def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path, monkeypatch):
+def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path):
     """Each finding is named and counted once, positions are judged, and only two own topics are new."""
     create_topic(cluster_a, f"{scene.topic}-nobody")
     commit_group(cluster_a, f"{scene.topic}-group", scene.topic, 45)
@@ -91,9 +101,7 @@ def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path, monk
     (waits,) = (it for it in at_once["checks"] if it["name"] == "nothing-missing")
     assert (False, True) == (waits["passed"], "3 record(s) have no copy so far" in waits["message"])
     assert 3 == next(it["records"] for it in at_once["topics"] if it["topic"] == scene.topic)
-    later = clock.now_ms() + 10 * 60_000
-    with monkeypatch.context() as shifted:
-        shifted.setattr(clock, "now_ms", lambda: later)
+    with ten_minutes_on():
         scene.run("run", "--once")
         report = tmp_path / "report.html"
         code, gate = scene.run("gate", "--still-writing", "--report", str(report))
@@ -132,16 +140,14 @@ def test_what_would_change_the_copy_is_refused(scene):
         assert "copied by other and only observed here" in scene.capsys.readouterr().err
 
 
-def test_gate_and_groups_say_the_same_of_a_position(scene, monkeypatch):
+def test_gate_and_groups_say_the_same_of_a_position(scene):
     """Of one that has read what is not copied yet, one before its place, and one that the engine put behind it."""
     produce(scene.clusters["A"], scene.topic, some(100, 120))
     for name, here, there in (("ahead", 110, 90), ("before", 45, 40), ("behind", 45, 70)):
         commit_group(scene.clusters["A"], f"{scene.topic}-{name}", scene.topic, here)
         commit_group(scene.clusters["B"], f"{scene.topic}-{name}", scene.remote, there)
     scene.run("run", "--once")
-    later = clock.now_ms() + 10 * 60_000
-    with monkeypatch.context() as shifted:
-        shifted.setattr(clock, "now_ms", lambda: later)
+    with ten_minutes_on():
         scene.run("run", "--once")
         _, gate = scene.run("gate", "--still-writing")
         _, groups = scene.run("groups")
@@ -204,7 +210,7 @@ def test_a_copy_that_lacks_a_partition_and_a_source_that_lost_records(scene):
     assert (1, 30) == (topic["counts"]["foreign"], topic["not_comparable"])
 
 
-def test_what_left_the_copy_before_it_was_read(scene, monkeypatch):
+def test_what_left_the_copy_before_it_was_read(scene):
     """Somebody deletes copies that no cycle has read: they count, and a group among them has no exact place."""
     scene.run("run", "--once")
     produce(scene.clusters["A"], scene.topic, some(100, 200))
@@ -215,9 +221,7 @@ def test_what_left_the_copy_before_it_was_read(scene, monkeypatch):
     for deleted in admin.delete_records([TopicPartition(scene.remote, 0, 158)]).values():
         deleted.result()
     scene.run("run", "--once")
-    later = clock.now_ms() + 10 * 60_000
-    with monkeypatch.context() as shifted:
-        shifted.setattr(clock, "now_ms", lambda: later)
+    with ten_minutes_on():
         scene.run("run", "--once")
         _, gate = scene.run("gate", "--still-writing")
         _, groups = scene.run("groups")

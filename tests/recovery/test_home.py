@@ -97,7 +97,7 @@ class TestReadAtHome:
     def test_is_not_skipped_before_anything_came_home(
         self, flow: FlowSettings, tmp_path: Path, monkeypatch, keeps_names: bool
     ):
-        """What no cycle has copied was read there, too; nobody writes on B, so that no map tells of it."""
+        """The group read on A what no cycle copied; nobody writes on B, so no map knows of it."""
         world = new_world(flow, tmp_path, keeps_names=keeps_names)
         replace_what_needs_brokers(world, monkeypatch)
         for it in (world.there, world.usual):

@@ -23,7 +23,7 @@ WAYS = {
     "status": "the flow's page",
     "recovery status": "the flow's page",
 }
-"""What does in Airflow what a command does, and fields of its form; what no Dag does stays a command (`resume`)."""
+"""For each command the Dag that does the same, with fields of its form; a command that no Dag does (`resume`) stays."""
 
 _COMMAND = re.compile(
     rf"(`)?\btwinlog (?!accept [^-])({'|'.join(WAYS)})\b"

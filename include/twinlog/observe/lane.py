@@ -55,10 +55,10 @@ ObserveLaneSpec = ReadingLane[ObserveSpec]
 
 
 PartitionLook = Reading[Matched]
-"""What was matched of a partition."""
+"""A partition, with the records that a look has matched in it."""
 
 ObserveLaneReport = ReadingReport[Matched]
-"""What was matched of each of a lane's partitions."""
+"""A lane's partitions, each with the records that a look has matched in it."""
 
 ObserveRunner = ReadingRunner[ObserveSpec, Matched]
 """Runs the lanes of a look."""
