@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from bench import memory, pages, plain_relay, report, side_by_side
-from bench.contenders import LISTENERS, MM2, TUNED, TWINLOG, Contender
+from bench.contenders import EXACTLY_ONCE, LISTENERS, MM2, TUNED, TWINLOG, Contender
 from bench.peers.contenders import relays
 from bench.topics import BROKER, TARGET
 from twinlog.lab.kafka.broker import EmbeddedKafka
@@ -31,7 +31,7 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 def main() -> None:
     """Measure and write the report."""
     given = arguments()
-    contenders = (MM2, TUNED, TWINLOG) if given.full else (MM2, TWINLOG)
+    contenders = (MM2, TUNED, EXACTLY_ONCE, TWINLOG) if given.full else (MM2, TWINLOG)
     repetitions = given.repetitions or (3 if given.full else 1)
     scale = given.scale or (2.0 if given.full else 0.6)
     document: dict[str, Any] = {

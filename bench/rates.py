@@ -9,11 +9,9 @@ from typing import Any
 Row = dict[str, Any]
 
 
-def rate(copies: Sequence[Row], contender: str, kind: str, key: str) -> float:
-    """Return the median of records per second of `key` (`cpu_s` or `wall_s`); 0 if nothing was measured."""
-    rates = [
-        row["records"] / row[key] for row in copies if (row["contender"], row["kind"]) == (contender, kind)
-    ]
+def rate(copies: Sequence[Row], contender: str, kind: str, key: str, of: str = "records") -> float:
+    """Return the median of records (or `of` another count) per second of `key`, `cpu_s` or `wall_s`; 0 if none."""
+    rates = [row[of] / row[key] for row in copies if (row["contender"], row["kind"]) == (contender, kind)]
     return median(rates) if rates else 0.0
 
 

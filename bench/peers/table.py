@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.contenders import MM2, TWINLOG
+from bench.contenders import EXACTLY_ONCE, MM2, TUNED, TWINLOG
 from bench.peers.contenders import CONFLUENT, FRANZ_GO
 from bench.rates import Row, number, rate
 
@@ -12,12 +12,14 @@ from bench.rates import Row, number, rate
 def lines(copies: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of both tables and of the memory of each; none if no relay has copied anything."""
     measured = {row["contender"] for row in copies}
-    others = [it for it in (CONFLUENT, FRANZ_GO, MM2.name) if it in measured]
+    others = [it for it in (CONFLUENT, FRANZ_GO, MM2.name, TUNED.name, EXACTLY_ONCE.name) if it in measured]
     if not measured & {CONFLUENT, FRANZ_GO}:
         return
     for key, unit in (("cpu_s", "records per CPU-s"), ("wall_s", "records/s")):
         yield from _rates(copies, others, key, unit)
         yield ""
+    yield from _costs(copies, [*others, TWINLOG.name])
+    yield ""
     most = {
         name: max(row["memory_mib"] for row in copies if row["contender"] == name)
         for name in (*others, TWINLOG.name)
@@ -37,3 +39,12 @@ def _rates(copies: Sequence[Row], others: Sequence[str], key: str, unit: str) ->
         cells = [*map(number, theirs), number(ours)]
         cells += [f"**{ours / it:.1f}**" if ours and it else "-" for it in theirs]
         yield f"| {kind} | " + " | ".join(cells) + " |"
+
+
+def _costs(copies: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """Yield what a terabyte of the source's log costs each, and the megabytes of it that a CPU-second copies."""
+    yield f"| topic | CPU-s per TB read: {' | '.join(names)} | MB read per CPU-s: {' | '.join(names)} |"
+    yield "|---" + "|---:" * (2 * len(names)) + "|"
+    for kind in dict.fromkeys(row["kind"] for row in copies):
+        mb = [rate(copies, name, kind, "cpu_s", of="read_bytes") / 1e6 for name in names]
+        yield f"| {kind} | {' | '.join(number(1e6 / it if it else 0) for it in mb)} | {' | '.join(map(number, mb))} |"
