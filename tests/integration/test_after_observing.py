@@ -1,6 +1,6 @@
 """What follows from an observed copy, on real brokers: it is failed over, taken over, and left behind by a hand-over.
 
-Also tests twinlog.recovery.steps.engine.  Cost: about 40 s with its brokers; with the real MirrorMaker 2 (long) two
+Cost: about 40 s with its brokers; with the real MirrorMaker 2 (long) two
 minutes more.
 """
 
@@ -114,6 +114,10 @@ def steps(report: dict[str, Any]) -> dict[str, str]:
     return {it["name"]: it["state"] for it in report["steps"]}
 
 
+def said(report: dict[str, Any], step: str) -> str:
+    return next(it["message"] for it in report["steps"] if it["name"] == step)
+
+
 def test_planned(scene: Scene) -> None:
     """What the engine doubled wants a yes; every group goes on at its first unread record, whatever the engine did."""
     scene.groups(first=(10, 10), again=(50, 20), ahead=(60, 130), done=(100, 140))
@@ -149,7 +153,7 @@ def test_an_engine_that_nobody_stops_keeps_it_waiting(scene: Scene) -> None:
         other.write_text(text)
         code, report = scene.run("failover", "--mode", "planned", "--yes", file=other)
         assert (1, "waiting", "waiting") == (code, report["state"], steps(report)["stopped"])
-        assert why in next(it["message"] for it in report["steps"] if it["name"] == "stopped")
+        assert why in said(report, "stopped")
         assert "planned" == steps(report)["groups"]
     code, cycle = scene.run("run", "--once")
     assert (0, 0) == (code, cycle["flows"][0]["records"])
@@ -173,8 +177,7 @@ def test_source_dead(scene: Scene) -> None:
     words = ("--accept", "the site is lost", "--seen", dry["seen"])
     code, report = scene.run("failover", "--mode", "source-dead", *words, file=dead)
     assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
-    (told,) = (it["message"] for it in report["steps"] if it["name"] == "stopped")
-    assert "does not go on once" in told
+    assert "does not go on once" in said(report, "stopped")
     assert b"record 10" == scene.next_read("first")
 
 
@@ -286,11 +289,22 @@ def test_mirror_maker(
     file.write_text("\n".join([text, *(f"{key} = {value}" for key, value in lines.items())]))
     scene = Scene(shared.flow, file, topic, cluster_a, cluster_b, capsys)
     scene.run("run", "--once")
+    if doubled:
+        scene.run(
+            "accept", "nothing-doubled", "--for", topic, "--up-to", "2000", "--reason", "clients bear it"
+        )
+    idle = tmp_path / "idle.properties"
+    idle.write_text(file.read_text().replace(stop, "true"))
+    _, waiting = scene.run("failover", "--mode", "planned", "--yes", file=idle)
+    assert ("waiting", "waiting") == (waiting["state"], steps(waiting)["stopped"])
+    worker = f"its worker group {shared.flow.worker_group} on {shared.flow.target.alias} has 1 member(s)"
+    assert worker in said(waiting, "stopped")
     _, dry = scene.run("failover", "--mode", "planned", "--dry-run")
     assert (["nothing-doubled"] if doubled else []) == [it["check"] for it in dry["accept"]], dry["steps"]
     words = ("--accept", "clients bear it", "--seen", dry["seen"]) if doubled else ("--yes",)
     code, report = scene.run("failover", "--mode", "planned", *words)
     assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
+    assert f"before the stop command {worker}, and now none" in said(report, "stopped")
     assert (b"record 1700", None) == (scene.next_read("half"), scene.next_read("done"))
     assert report["rpo_seconds"] == 0.0
 

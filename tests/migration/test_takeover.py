@@ -204,9 +204,30 @@ def test_names_of_a_connect_cluster(orders: Any) -> None:
 def test_a_running_worker_is_refused(orders: Any) -> None:
     """In dedicated mode one member is enough, whatever it does."""
     orders.target.workers["A-mm2"] = ConnectWorkers(1, {})
-    with pytest.raises(TerminalError, match="worker group A-mm2 has 1 member") as error:
+    with pytest.raises(TerminalError, match="worker group A-mm2 on B has 1 member") as error:
         dry(orders)
     assert "mm2-running" == error.value.code
+
+
+@pytest.mark.parametrize(
+    ("group", "connector", "runs"),
+    [
+        ("connect-x", "MirrorSourceConnector", True),
+        ("connect-x", "jdbc", False),
+        ("C-mm2", "MirrorSourceConnector", False),
+        ("C-mm2", "orders", True),
+    ],
+)
+def test_a_connect_cluster_that_nobody_named_is_seen(
+    orders: Any, group: str, connector: str, runs: bool
+) -> None:
+    """It is idle, and may be paused: its tasks alone show it; dedicated workers of another source are not meant."""
+    named = "" if connector == "jdbc" else connector
+    orders.target.workers[group] = ConnectWorkers(1, {connector: 2})
+    expected = [f"workers of {group} on B run 2 task(s) of {connector}"] if runs else []
+    assert expected == Origin.of(orders.flow, named).running(orders.target)
+    orders.target.workers[group] = ConnectWorkers(1, {connector: 0})
+    assert [] == Origin.of(orders.flow, named).running(orders.target)
 
 
 def test_not_being_told_who_runs_is_a_refusal(orders: Any) -> None:

@@ -26,6 +26,8 @@ from twinlog.cluster.admin.groups import (
     GroupDescription,
     GroupListing,
     GroupPartition,
+    GroupState,
+    GroupType,
     OffsetChange,
     ShareStart,
 )
@@ -333,7 +335,8 @@ class FakeCluster(FakeAccess):
 
     def groups(self) -> tuple[GroupListing, ...]:
         """List all groups but those in `unlisted`."""
-        return tuple(it for it in self._groups.listed() if it.group not in self.unlisted)
+        workers = (GroupListing(it, GroupType.CONNECT, GroupState.STABLE) for it in self.workers)
+        return tuple(it for it in (*self._groups.listed(), *workers) if it.group not in self.unlisted)
 
     def lists_every_group(self) -> bool:
         """Say what `hides_groups` says."""

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from twinlog.cluster.admin.group_members import ConnectWorkers
+from twinlog.cluster.admin.groups import GroupType
 from twinlog.cluster.api import ClusterReader, Clusters
+from twinlog.cluster.values import Answers
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import FormatError, TerminalError
+from twinlog.errors import ClusterRefused, FormatError, TerminalError, TwinlogError
 from twinlog.formats.mm2.connect_offset import (
     SourceOffsetKey,
     parse_offset_key,
@@ -23,6 +26,7 @@ from twinlog.formats.mm2.records import Heartbeat
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import StateTopics
 from twinlog.state.ledger import latest_or_empty
+from twinlog.visible import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,10 @@ class SourceGroup:
     def keeps_progress_as(self, state: StateTopics) -> bool:
         """Say no: its positions are on the source."""
         return False
+
+
+DEDICATED_CONNECTOR, DEDICATED_GROUP = "MirrorSourceConnector", "-mm2"
+"""The connector of a dedicated MirrorMaker 2, and the end of its worker group's name (MirrorMakerConfig)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +137,29 @@ class Origin:
         )
 
     def require_not_running(self, flow: FlowSettings, clusters: Clusters) -> None:
-        """Look for workers that run the connector."""
-        workers = clusters.target.connect_workers(self.worker_group)
-        if self.dedicated and workers.members:
-            raise still_runs(flow, f"its worker group {self.worker_group} has {workers.members} member(s)")
-        if tasks := workers.tasks.get(self.connector):
-            raise still_runs(flow, f"workers of {self.worker_group} run {tasks} task(s) of {self.connector}")
+        """Look for workers on the target that run the connector."""
+        if running := self.running(clusters.target):
+            raise still_runs(flow, listed(running))
+
+    def running(self, cluster: ClusterReader, *, is_target: bool = True) -> list[str]:
+        """Say which workers of a cluster run the connector; a paused one keeps its tasks, and counts.
+
+        Dedicated workers of another flow name their connector alike: their group tells them apart.  Raises the refusal
+        of a target that does not tell who is in the worker group; elsewhere only groups are asked that are listed.
+        """
+        named = cluster.connect_workers(self.worker_group) if is_target else ConnectWorkers()
+        if self.dedicated and named.members:
+            return [f"its worker group {self.worker_group} on {cluster.alias} has {named.members} member(s)"]
+        others = {
+            group: workers
+            for group, workers in connect_groups(cluster).found.items()
+            if self.connector != DEDICATED_CONNECTOR or not group.endswith(DEDICATED_GROUP)
+        }
+        return [
+            f"workers of {group} on {cluster.alias} run {tasks} task(s) of {self.connector}"
+            for group, workers in {**others, self.worker_group: named}.items()
+            if (tasks := workers.tasks.get(self.connector))
+        ]
 
     def began_at_start(self, flow: FlowSettings) -> bool:
         """Say what the file says: MM2 begins there unless `auto.offset.reset` is latest."""
@@ -151,6 +176,19 @@ def _source_keys(keys: Mapping[bytes, object]) -> Iterable[SourceOffsetKey]:
             yield parse_offset_key(data)
         except FormatError:
             continue
+
+
+def connect_groups(cluster: ClusterReader) -> Answers[str, ConnectWorkers]:
+    """Return what the workers of each Kafka Connect group run that this user may see on a cluster."""
+    found: dict[str, ConnectWorkers] = {}
+    refused: dict[str, TwinlogError] = {}
+    for listed_group in cluster.groups():
+        if listed_group.type is GroupType.CONNECT and listed_group.state.active:
+            try:
+                found[listed_group.group] = cluster.connect_workers(listed_group.group)
+            except (ClusterRefused, FormatError) as error:
+                refused[listed_group.group] = error
+    return Answers(found, refused)
 
 
 Copier = Origin | SourceGroup

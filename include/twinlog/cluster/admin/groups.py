@@ -19,13 +19,14 @@ class GroupType(StrEnum):
 
     A streams group keeps where it reads its input as committed offsets; a share group keeps a start offset, and a state
     of each record behind it.
-    `other` is a group that stores no offsets of records, such as Kafka Connect's workers.
+    `connect` are Kafka Connect's workers, MirrorMaker 2's too; like `other` groups they store no offsets of records.
     """
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
     STREAMS = "streams"
+    CONNECT = "connect"
     OTHER = "other"
 
     @property
@@ -36,7 +37,7 @@ class GroupType(StrEnum):
     @property
     def placed(self) -> bool:
         """Say whether it can be placed on another cluster: by committed offsets, or by start offsets."""
-        return self is not GroupType.OTHER
+        return self not in {GroupType.CONNECT, GroupType.OTHER}
 
 
 class GroupState(StrEnum):
@@ -181,7 +182,7 @@ def list_groups(brokers: Brokers) -> tuple[GroupListing, ...]:
 def _type(group_type: str | None, protocol: str) -> GroupType:
     kind = (group_type or "classic").lower()
     if kind == "classic" and protocol not in {"", "consumer"}:
-        return GroupType.OTHER
+        return GroupType.CONNECT if protocol == "connect" else GroupType.OTHER
     return GroupType(kind) if kind in set(GroupType) else GroupType.OTHER
 
 

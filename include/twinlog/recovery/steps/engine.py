@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog import clock
-from twinlog.config.flow.settings import FlowSettings
+from twinlog.cluster.api import ClusterReader
+from twinlog.config.flow.settings import CopiedBy, FlowSettings
 from twinlog.copying.result import CopyResult
 from twinlog.errors import TerminalError, TwinlogError
 from twinlog.fact import Total
@@ -16,7 +18,14 @@ from twinlog.formats.ledger.recovery import RecoveryRun, StepState
 from twinlog.jsonable import to_json
 from twinlog.judge.check import Mode
 from twinlog.lifecycle import sync_topics
-from twinlog.migration.copier import Origin, require_stopped
+from twinlog.migration.copier import (
+    DEDICATED_CONNECTOR,
+    DEDICATED_GROUP,
+    Origin,
+    connect_groups,
+    require_stopped,
+    still_runs,
+)
 from twinlog.monitoring import publish
 from twinlog.observe import run as looks
 from twinlog.observe.lane import LocalObserveRunner
@@ -26,6 +35,7 @@ from twinlog.recovery.report import at_risk, partitions_at_risk
 from twinlog.recovery.steps.client_switch import event_of, run_command
 from twinlog.recovery.steps.world import World
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
+from twinlog.visible import listed
 
 LOOK_SECONDS = 1.0
 """Pause between two looks at an engine that copies what is left."""
@@ -76,21 +86,70 @@ def stop(world: World) -> Outcome:
 
     Without the source a failover goes on, and names what a person has to see to.
     """
-    why = _not_stopped(world)
-    seen = f"the stop command has ended well, and nothing moved for {_watch_seconds(world.flow):.0f} s"
+    try:
+        before = running(world)
+        why = _not_stopped(world, before)
+    except TwinlogError as error:
+        before, why = [], f"nobody knows whether {world.flow.copied_by} still copies: {error.message}"
+    seen = f"{_told(world, before)}; nothing moved for {_watch_seconds(world.flow):.0f} s"
     if world.mode is Mode.SOURCE_DEAD:
         text = f"see to it that {world.flow.copied_by} does not go on once {world.flow.source.alias} is back: {why}"
         return world.noting(done(text), text) if why else done(seen)
     if why:
-        return waiting(f"{why}; stop it, and run it again")
+        return waiting(f"{why}; stop it (a connector that is only paused keeps its tasks), and run it again")
     _, unread = look_once(world, horizon_ms=0)
     if unread:
         return failed(f"not all could be looked at: {unread}")
-    return done(f"{seen}: every position up to here is exact; an idle {world.flow.copied_by} looks the same")
+    return done(f"{seen}: every position up to here is exact")
 
 
-def _not_stopped(world: World) -> str:
-    """Stop the engine; say why it may still copy, "" if it does not."""
+def running(world: World) -> list[str]:
+    """Say which Kafka Connect workers run the engine now, on the target, and on the source unless it is lost."""
+    origin, target = Origin.of(world.flow), world.clusters.target
+    return [
+        line for cluster in _asked(world) for line in origin.running(cluster, is_target=cluster is target)
+    ]
+
+
+def _asked(world: World) -> tuple[ClusterReader, ...]:
+    source, target = world.clusters.source, world.clusters.target
+    return (target,) if world.mode is Mode.SOURCE_DEAD else (target, source)
+
+
+def _told(world: World, before: Sequence[str]) -> str:
+    """Say what was seen of an engine that seems to have stopped; what was never seen may be idle.  Pure."""
+    if before:
+        return f"before the stop command {listed(before)}, and now none"
+    connector, asked = Origin.of(world.flow).connector, " and ".join(it.alias for it in _asked(world))
+    return (
+        f"the stop command has ended well; before it, too, no Kafka Connect worker of {asked} was seen to run"
+        f" {connector}: an idle {world.flow.copied_by} that runs elsewhere looks the same"
+    )
+
+
+def _perhaps(world: World) -> list[str]:
+    """Say which workers may copy the flow, as long as nobody knows the connector of its MirrorMaker 2."""
+    flow = world.flow
+    if flow.copied_by is not CopiedBy.MIRROR_MAKER or flow.connector_name != DEDICATED_CONNECTOR:
+        return []
+    if Origin.of(flow).positions(flow, world.clusters):
+        return []
+    lines = []
+    for cluster in _asked(world):
+        groups = connect_groups(cluster)
+        for group, workers in groups.found.items():
+            tasks = sum(workers.tasks.values())
+            if tasks and not group.endswith(DEDICATED_GROUP):
+                lines.append(f"{group} on {cluster.alias} runs {tasks} task(s) of {listed([*workers.tasks])}")
+        lines += [f"{group} on {cluster.alias}: {error.message}" for group, error in groups.refused.items()]
+    return lines
+
+
+def _not_stopped(world: World, before: Sequence[str]) -> str:
+    """Stop the engine, which ran `before`; say why it may still copy, "" if nothing shows that it does.
+
+    Raises what a cluster answers instead of telling who copies.
+    """
     flow, command = world.flow, world.flow.failover.stop_command
     if not command:
         unset = "twinlog.failover.stop.command is not set (`true` if you have stopped it)"
@@ -105,13 +164,17 @@ def _not_stopped(world: World) -> str:
     while True:
         try:
             require_stopped(flow, world.clusters, Origin.of(flow), copies, _watch_seconds(flow))
+            if seen := running(world):
+                raise still_runs(flow, listed(seen))
         except TerminalError as error:
             if time.monotonic() >= deadline:
                 return error.message
-        except TwinlogError as error:
-            return f"nobody knows whether {flow.copied_by} still copies: {error.message}"
         else:
-            return ""
+            break
+    if not before and (perhaps := _perhaps(world)):
+        what = f"nobody knows the connector of {flow.name}, and {listed(perhaps)}"
+        return f"{what}: name it (twinlog.connector.name)"
+    return ""
 
 
 def _watch_seconds(flow: FlowSettings) -> float:
@@ -137,9 +200,9 @@ THROUGH = Step(
 )
 STOPPED = Step(
     StepName.STOPPED,
-    "runs `twinlog.failover.stop.command`, and watches that neither records, positions nor heartbeats move; then"
-    " looks once more: every position is exact",
-    "nothing moves",
+    "runs `twinlog.failover.stop.command`, looks for Kafka Connect workers that run the engine, and watches that"
+    " neither records, positions nor heartbeats move; then looks once more: every position is exact",
+    "no worker runs it, and nothing moves; it says if no worker was seen before, either",
     "stop the engine by hand, set the command to `true`, and run it again",
     stop,
     lambda world: planned(

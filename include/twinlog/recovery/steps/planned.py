@@ -31,7 +31,7 @@ from twinlog.monitoring import publish
 from twinlog.procedure import Outcome, Step, StepName, done, failed, planned, waiting
 from twinlog.recovery.report import at_risk, partitions_at_risk, placed, skips
 from twinlog.recovery.steps import registries
-from twinlog.recovery.steps.engine import look_once, not_copied
+from twinlog.recovery.steps.engine import look_once, not_copied, running
 from twinlog.recovery.steps.forbidden import amounts_of, known_to_forbid, told
 from twinlog.recovery.steps.groups import misplaced, placing
 from twinlog.recovery.steps.source_writers import (
@@ -288,6 +288,8 @@ def _moved(world: World, left: Total) -> str:
     still = denied_to_everybody(world.clusters.source, shut)
     if open_again := [it for it in shut if it not in still]:
         return f"{world.flow.source.alias} does not deny WRITE any more on {listed(open_again)}"
+    if world.flow.observed and (seen := running(world)):
+        return f"{world.flow.copied_by} runs again: {listed(seen)}"
     if left.least:
         return left.told(f"were written to {world.flow.source.alias} since")
     if left.doubt:
