@@ -59,6 +59,7 @@ def main() -> None:
         kept = Path(folder, "twinlog", "twinlog.log").read_text(errors="replace").splitlines()
     print("\n".join(kept[-20:]))
     pages.write("soak", rows, markdown(rows, writing, differs, given), given)
+    plot(rows, given.out / "soak.png")
 
 
 @dataclass
@@ -228,6 +229,29 @@ def markdown(rows: Sequence[Row], writing: Writing, differs: Sequence[str], give
     ]
     lines += [f"| {it['minute']} | {it['restarted']} | {it['cpu_s']} | {it['memory_mib']} |" for it in rows]
     return "\n".join(lines) + "\n"
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Plot memory and CPU by the minute; a broker that was killed and started again is a dotted line."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    minutes = [it["minute"] for it in rows]
+    figure, panels = pyplot.subplots(2, 1, figsize=(9, 4.5), sharex=True, layout="constrained")
+    for axes, key, label in zip(
+        panels, ("memory_mib", "cpu_s"), ("MiB", "CPU-seconds a minute"), strict=True
+    ):
+        axes.plot(minutes, [it[key] for it in rows], drawstyle="steps-post")
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel(label)
+        for it in rows:
+            if it["restarted"]:
+                axes.axvline(it["minute"], color="gray", linestyle=":", linewidth=1)
+    panels[-1].set_xlabel("minute")
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":
