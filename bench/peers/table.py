@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.contenders import EXACTLY_ONCE, MM2, TUNED, TWINLOG
+from bench.contenders import EXACTLY_ONCE, MM2, TWINLOG
 from bench.peers.contenders import CONFLUENT, FRANZ_GO
 from bench.rates import Row, number, rate
 
@@ -12,7 +12,7 @@ from bench.rates import Row, number, rate
 def lines(copies: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of both tables and of the memory of each; none if no relay has copied anything."""
     measured = {row["contender"] for row in copies}
-    others = [it for it in (CONFLUENT, FRANZ_GO, MM2.name, TUNED.name, EXACTLY_ONCE.name) if it in measured]
+    others = [it for it in (CONFLUENT, FRANZ_GO, MM2.name, EXACTLY_ONCE.name) if it in measured]
     if not measured & {CONFLUENT, FRANZ_GO}:
         return
     for key, unit in (("cpu_s", "records per CPU-s"), ("wall_s", "records/s")):
@@ -42,9 +42,9 @@ def _rates(copies: Sequence[Row], others: Sequence[str], key: str, unit: str) ->
 
 
 def _costs(copies: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
-    """Yield what a terabyte of the source's log costs each, and the megabytes of it that a CPU-second copies."""
-    yield f"| topic | CPU-s per TB read: {' | '.join(names)} | MB read per CPU-s: {' | '.join(names)} |"
-    yield "|---" + "|---:" * (2 * len(names)) + "|"
+    """Yield the CPU-seconds that a terabyte of the source's log costs each."""
+    yield f"| topic | CPU-s per TB read: {' | '.join(names)} |"
+    yield "|---" + "|---:" * len(names) + "|"
     for kind in dict.fromkeys(row["kind"] for row in copies):
-        mb = [rate(copies, name, kind, "cpu_s", of="read_bytes") / 1e6 for name in names]
-        yield f"| {kind} | {' | '.join(number(1e6 / it if it else 0) for it in mb)} | {' | '.join(map(number, mb))} |"
+        terabytes = [rate(copies, name, kind, "cpu_s", of="read_bytes") / 1e12 for name in names]
+        yield f"| {kind} | {' | '.join(number(1 / it if it else 0) for it in terabytes)} |"
