@@ -102,13 +102,14 @@ bench-full: setup ## Measure everything, several times over, into docs/performan
 	$(WITH_JAVA) $(BIN)/python -m bench.year $(PERFORMANCE)
 	$(WITH_JAVA) $(BIN)/python -m bench.audit all $(PERFORMANCE)
 
-# The bill names what `pip install 'twinlog[airflow]'` brings, at the versions that are tested; developers' tools are not in it.
+# The bill names what `pip install 'twinlog[airflow]'` brings, at the versions that are tested, with their hashes, and who
+# requires whom; developers' tools are not in it.
 release: $(DEV) ## Write wheel, sdist, bill of materials (CycloneDX) and checksums into dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build -d dist
-	$(BIN)/uv pip compile --quiet --no-annotate --no-header --extra airflow --constraints requirements.lock pyproject.toml \
-		| $(BIN)/uv tool run --from cyclonedx-bom==$(CYCLONEDX_VERSION) cyclonedx-py requirements - \
-			--pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --extra airflow --constraints requirements.lock pyproject.toml \
+		| $(BIN)/python .ci/bill $(BIN)/uv tool run --from cyclonedx-bom==$(CYCLONEDX_VERSION) cyclonedx-py requirements - \
+			--pyproject pyproject.toml --output-reproducible > dist/sbom.cdx.json
 	cd dist && sha256sum * > SHA256SUMS
 
 # What is locked stays as it is, as far as pyproject.toml lets it; without the locks everything is chosen anew.

@@ -35,7 +35,7 @@ def maps(offset_map: OffsetMap) -> Maps[PackedMap]:
 def judged(audit: PartitionAudit | None, offset_map: OffsetMap = MAP, **options: dict[str, str]) -> float:
     ledger = ledger_from([audit] if audit else [])
     (found,) = coverage(ledger, maps(offset_map), **options)
-    return found.share
+    return total([found]).share
 
 
 @pytest.mark.parametrize(
@@ -191,4 +191,4 @@ def test_an_audit_that_has_yet_to_come_leaves_a_flow_without_an_age():
 def test_a_map_that_cannot_be_read_proves_nothing():
     """Its partition is not called proved for want of records."""
     (found,) = coverage(Ledger(), Maps({}, {LIFE: UnreadableMap("no")}))
-    assert (0.0, None) == (found.share, total([found]).age_seconds(1))
+    assert (0.0, None) == (total([found]).share, total([found]).age_seconds(1))

@@ -217,6 +217,25 @@ class TestVerdict:
         assert (DrillState.WAITING, 1, ()) == (report.state, report.exit_code, report.groups)
         assert [] == stage.read
 
+    def test_a_missing_group_is_named_before_what_else_failed(self, stage: Stage):
+        """It comes before the RPO or the canary."""
+        target = stage.world.clusters.target
+        target.add_topic("heartbeats")
+        target.refuse("produce", "heartbeats", ClusterRefused("no"))
+        report = stage.drill(groups="nobody")
+        no_group = "no group that was asked for has a position: nothing is proved; canary: "
+        assert (DrillState.FAILED, no_group) == (report.state, report.message[: len(no_group)])
+
+    def test_no_group_is_called_missing_if_none_could_be_asked_for(self, stage: Stage, monkeypatch):
+        """The step that could not look is named alone."""
+
+        def refuse(*_: object, **__: object) -> None:
+            raise ClusterRefused("no")
+
+        monkeypatch.setattr("twinlog.drill.drill.view", refuse)
+        report = stage.drill(groups="nobody")
+        assert (DrillState.FAILED, "choose: no") == (report.state, report.message)
+
     def test_a_group_ahead_of_the_copy_has_nothing_to_read(self, stage: Stage):
         """It has read on the source what is not copied yet."""
         stage.world.write(2)

@@ -80,11 +80,6 @@ class PartitionCoverage:
     unproved: tuple[UnprovedCount, ...] = ()
     differing: int = 0
 
-    @property
-    def share(self) -> float:
-        """Return proved of copied, 0 to 1; 0 if nothing was copied."""
-        return self.proved / self.records if self.records else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Coverage:

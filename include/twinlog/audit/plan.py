@@ -327,25 +327,23 @@ def _copied_twice(copy: _Copy, remote: TopicPartition) -> Spans:
 def _scopes(
     copy: _Copy, start: int, end: int, looked_to: PartitionAudit | None, lost: Iterable[LostStretch]
 ) -> list[Scope]:
-    offset_map, life, sharing = copy.offset_map, copy.life, copy.state.sharing
+    offset_map, life = copy.offset_map, copy.life
+    ledger, sharing = copy.state.ledger, copy.state.sharing
     quarantined = frozenset(
         quarantine.offset
-        for quarantine in of_partition(copy.state.ledger.quarantined, life.topic, life.partition)
+        for quarantine in of_partition(ledger.quarantined, life.topic, life.partition)
         if quarantine.topic_id in {"", life.topic_id}
     )
-    left_out = tuple(
-        (gap.first_offset, gap.last_offset + 1)
-        for gap in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
-        if gap.topic_id == life.topic_id and gap.cause in LEFT_BY_A_PERSON
-    )
+    gaps = [
+        gap for gap in of_partition(ledger.gaps, life.topic, life.partition) if gap.topic_id == life.topic_id
+    ]
+    left_out = tuple((gap.first_offset, gap.last_offset + 1) for gap in gaps if gap.cause in LEFT_BY_A_PERSON)
     if copy.flow.homes is not None:  # what it has exported never came home, and never will
-        left_out += tuple(
-            (tail.first, tail.next_offset) for tail in copy.state.ledger.tails if tail.life == life
-        )
+        left_out += tuple((tail.first, tail.next_offset) for tail in ledger.tails if tail.life == life)
     kept = (  # of a log that was cut since
         Spans.between(gap.kept_from, gap.kept_end)
-        for gap in of_partition(copy.state.ledger.gaps, life.topic, life.partition)
-        if gap.topic_id == life.topic_id and gap.kept_from is not None and gap.kept_end is not None
+        for gap in gaps
+        if gap.kept_from is not None and gap.kept_end is not None
     )
     remote = TopicPartition(copy.topic.remote_topic, life.partition)
     shared, beyond = remote.topic in sharing.shared, Spans()

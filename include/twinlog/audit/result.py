@@ -14,6 +14,7 @@ from twinlog.audit.coverage import (
     UnprovedCount,
     covered,
     partition_coverage,
+    total,
 )
 from twinlog.audit.plan import PartitionPlan
 from twinlog.audit.request import AuditMode
@@ -236,7 +237,7 @@ def partition_row(
         plan.remote_topic,
         plan.life.partition,
         found.records,
-        coverage.share,
+        total([coverage]).share,
         found.equal_bytes,
         found.equal_records,
         found.superseded,

@@ -414,11 +414,15 @@ STEPS = (*TRIED, CLEAN_UP)
 
 def _verdict(work: Work, steps: Iterable[StepReport]) -> tuple[DrillState, str]:
     """Say how the drill ended: `passed` is earned by records that were read, and lost by any step that failed."""
+    chosen = work.places or work.seen is None
+    nobody = (
+        "" if chosen else f"no group that was asked for has a position: nothing is proved{_left_out(work)}"
+    )
     bad = next((step for step in steps if step.state is StepState.FAILED), None)
     if bad is not None:
-        return DrillState.FAILED, f"{bad.name.value}: {bad.message}"
-    if not work.places:
-        return DrillState.WAITING, "no group was looked at: nothing is proved"
+        return DrillState.FAILED, f"{nobody}{nobody and '; '}{bad.name.value}: {bad.message}"
+    if nobody:
+        return DrillState.WAITING, nobody
     right = {position.group for position in work.positions if position.found is Found.RIGHT}
     if not right:
         return DrillState.WAITING, "no group had anything to read on the target: nothing is proved"

@@ -25,15 +25,16 @@ def plan_quotas(flow: FlowSettings, source: Quotas, target: Quotas, memory: Iter
     drift: list[Drift] = []
     agreed: list[QuotaChange] = []
     for entity in sorted({*source, *target, *remembered}, key=str):
-        wanted, there, once = (side.get(entity, {}) for side in (source, target, remembered))
-        for key in sorted({*wanted, *there, *once}):
-            match three_way(wanted.get(key), there.get(key), once.get(key)):
+        sides = [side.get(entity, {}) for side in (source, target, remembered)]
+        for key in sorted({key for side in sides for key in side}):
+            wanted, there, once = (side.get(key) for side in sides)
+            match three_way(wanted, there, once):
                 case ThreeWay.CHANGE:
-                    changes.append(QuotaChange(entity, key, there.get(key), wanted.get(key)))
+                    changes.append(QuotaChange(entity, key, there, wanted))
                 case ThreeWay.KEEP if entity in source or entity in remembered:
-                    drift.append(_kept(flow, entity, key, wanted.get(key), there.get(key)))
-                case ThreeWay.AGREED if once.get(key) != wanted.get(key):
-                    agreed.append(QuotaChange(entity, key, there.get(key), wanted.get(key)))
+                    drift.append(_kept(flow, entity, key, wanted, there))
+                case ThreeWay.AGREED if once != wanted:
+                    agreed.append(QuotaChange(entity, key, there, wanted))
     return Part(tuple(changes), tuple(drift), agreed=tuple(agreed))
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
+from seen_flow import FLOW
 
 from twinlog.formats.ledger.recovery import StepState
 from twinlog.procedure import StepName, StepReport
@@ -51,3 +55,26 @@ def test_the_note_names_what_is_on_one_side_alone() -> None:
         ("skipped", "no group is known to skip a record, and of 1 positions it is not known"),
     ] == list(rows(found))
     assert note(found).endswith("Step by step:\n\n| | |\n|---|---|\n| compare | not in full |")
+
+
+@pytest.mark.parametrize(
+    ("paused", "says"),
+    [(True, "is paused"), (False, ""), (None, "may be paused, Airflow does not tell")],
+)
+def test_a_paused_dag_that_brings_home_is_named(paused: bool | None, says: str) -> None:
+    """By its id with the prefix of the user's own Dags; what Airflow does not tell is not taken for running."""
+    from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+    from airflow.sdk.execution_time.comms import ErrorResponse
+
+    from twinlog.airflow.tasks.failback import _paused
+
+    def get_dag(dag_id: str) -> SimpleNamespace:
+        assert "own_replicate__B_home__A" == dag_id
+        if paused is None:
+            raise AirflowRuntimeError(ErrorResponse(error=ErrorType.GENERIC_ERROR))
+        return SimpleNamespace(is_paused=paused)
+
+    home = replace(FLOW, source=FLOW.target, target=FLOW.source, homes={})
+    context = {"dag": SimpleNamespace(dag_id="own_failback"), "ti": SimpleNamespace(get_dag=get_dag)}
+    expected = f"own_replicate__B_home__A {says}: unpause it, it brings home what comes while this waits"
+    assert ([expected] if says else []) == _paused(context, home)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from twinlog.airflow import form
 from twinlog.airflow.assets import WENT_HOME, failed_back
+from twinlog.airflow.flows import dag_id_of
 from twinlog.airflow.recovery import (
     WHOLE,
     approver,
@@ -25,8 +28,10 @@ from twinlog.airflow.tasks.failover import NOTE_KEY, note, undone, walk
 from twinlog.airflow.tasks.frame import configured, log_step, opened, shown
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.xcom import shortened
+from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ExitCode
 from twinlog.jsonable import Json
+from twinlog.recovery.ways_home import way_home
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +79,8 @@ def preview(flow_name: str) -> Json:
             if homeward
             else failback.save(configuration, flow, clusters, asked, log_step)
         )
+    if homeward:
+        found = replace(found, notes=(*found.notes, *_paused(context, way_home(configuration, flow))))
     context["ti"].xcom_push(NOTE_KEY, note(replace(found, dry_run=params["dry_run"])))
     whole = "`twinlog failback --save --dry-run`"
     told = shortened({**found.document, "last_turned_back": turned_back}, whole)
@@ -86,6 +93,18 @@ def preview(flow_name: str) -> Json:
         context["ti"].xcom_push("return_value", told)
         raise AirflowSkipException("dry run: nothing was changed")
     return told
+
+
+def _paused(context: Any, home: FlowSettings) -> list[str]:
+    """Say that the Dag is paused which brings home what comes while a way home waits, or that Airflow does not tell."""
+    own = dag_id_of("replicate", home.state_alias, home.target.alias)
+    dag_id = context["dag"].dag_id.removesuffix("failback") + own
+    says = "may be paused, Airflow does not tell"
+    with suppress(AttributeError, AirflowRuntimeError):  # before 3.3, and of a Dag that is not there
+        if not context["ti"].get_dag(dag_id).is_paused:
+            return []
+        says = "is paused"
+    return [f"{dag_id} {says}: unpause it, it brings home what comes while this waits"]
 
 
 def save(flow_name: str) -> Json:

@@ -14,7 +14,7 @@ from twinlog.airflow import form, recovery
 from twinlog.airflow.assets import FAILED_OVER, failed_over
 from twinlog.airflow.flows import read_configuration
 from twinlog.airflow.recovery import MODES, told_of
-from twinlog.airflow.tasks.frame import configured, flow_of, opened, opened_own, shown
+from twinlog.airflow.tasks.frame import configured, flow_of, ledger_of, opened, opened_own, shown
 from twinlog.airflow.versions import AirflowSkipException
 from twinlog.airflow.words import in_airflow
 from twinlog.airflow.xcom import escaped, shortened, table
@@ -179,7 +179,7 @@ def _missing(found: FailoverReport) -> Iterator[tuple[str, str]]:
 def _one_sided(found: FailbackReport) -> Iterator[tuple[str, str]]:
     """Yield what each side alone has, the largest first."""
     least = "at least " if found.only_on_source is None else ""
-    strayed = f", of which {found.strayed:,} do not come home by themselves" if found.strayed else ""
+    strayed = f", of which no cycle brings {found.strayed:,} home" if found.strayed else ""
     parts = [(part, topic) for topic in found.topics for part in topic.partitions]
     for where, rows_of, besides in (
         (
@@ -268,13 +268,12 @@ def answered(flow_name: str, answer: Json) -> None:
 def _accepted(flow: FlowSettings) -> list[tuple[str, str]]:
     """Say who answers for what, since when, and why."""
     from twinlog import clock
-    from twinlog.state.ledger import read_ledger
 
-    with opened(flow) as clusters:
-        accepted = read_ledger(flow, clusters.target).accepted
     now = clock.now_ms()
     told = [
-        f"{it.told}, by {it.by} at {clock.iso(it.at_ms)}: {it.reason}" for it in accepted if it.counts(now)
+        f"{it.told}, by {it.by} at {clock.iso(it.at_ms)}: {it.reason}"
+        for it in ledger_of(flow).accepted
+        if it.counts(now)
     ]
     return [("accepted", it) for it in told or ["nothing"]]
 
@@ -284,8 +283,6 @@ def rejected(flow_name: str) -> Json:
 
     Raises as `_take_back`.
     """
-    from twinlog.state.ledger import read_ledger
-
     context = get_current_context()
     answer = context["ti"].xcom_pull(task_ids="approve")
     if not context["params"].get("home", True):
@@ -295,8 +292,7 @@ def rejected(flow_name: str) -> Json:
     if (answer.get("params_input") or {}).get(recovery.IF_REJECTED) == recovery.WAIT:
         return {"flow": flow_name, "state": "waiting"}
     flow, driver = flow_of(flow_name), recovery.driver_of(context["dag_run"])
-    with opened(flow) as clusters:
-        said = (run.answered for run in reversed(read_ledger(flow, clusters.target).recoveries))
+    said = (run.answered for run in reversed(ledger_of(flow).recoveries))
     by = next((it.by for it in said if it is not None and not it.yes and it.driver == driver), "")
     if not by:
         raise AirflowSkipException("nobody has said no, by the ledger")

@@ -67,6 +67,14 @@ def opened_own(flow: FlowSettings) -> Iterator[Clusters]:
         yield clusters
 
 
+def ledger_of(flow: FlowSettings) -> Ledger:
+    """Read the ledger of a flow."""
+    from twinlog.state.ledger import read_ledger
+
+    with opened(flow) as clusters:
+        return read_ledger(flow, clusters.target)
+
+
 def skip_out_of_service(flow: FlowSettings, clusters: Clusters, why: str) -> Ledger:
     """Return the flow's ledger.  Raises AirflowSkipException with `why` if the flow was failed over."""
     from twinlog.state.ledger import read_ledger
@@ -82,11 +90,9 @@ def discovered(flow: FlowSettings, ti: Any) -> Json | None:
     if ti.try_number == 1:
         found: Json | None = ti.xcom_pull(task_ids="discover")
         return found
-    from twinlog.state.ledger import read_ledger
     from twinlog.topics.pauses import why_held
 
-    with opened(flow) as clusters:
-        return {"stands_by": why_held(flow, read_ledger(flow, clusters.target))}
+    return {"stands_by": why_held(flow, ledger_of(flow))}
 
 
 def log_step(name: StrEnum, outcome: Outcome | None) -> None:

@@ -37,12 +37,11 @@ def read_headers(records: Columns, at: Int64s, names: Collection[bytes]) -> Head
 
     Raises FormatError if the headers of a record do not end where the record ends.
     """
-    found = Headers(
-        {name: np.zeros(len(records), np.int64) for name in names},
-        {name: np.zeros(len(records), np.int64) for name in names},
-        {name: np.zeros(len(records), np.int64) for name in names},
-        np.empty(0, np.int64),
-    )
+
+    def nothing() -> dict[bytes, Int64s]:
+        return {name: np.zeros(len(records), np.int64) for name in names}
+
+    found = Headers(nothing(), nothing(), nothing(), np.empty(0, np.int64))
     data = np.frombuffer(records.data, np.uint8)
     try:
         counts, here = read_varints(data, at, MAX_VARINT)

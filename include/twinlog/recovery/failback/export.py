@@ -95,11 +95,7 @@ def export(
 def of_run(ledger: Ledger, run: str, tails: Iterable[Stretch]) -> tuple[TailExported, ...]:
     """Return how far these partitions were exported after this failover.  Pure."""
     asked = {(tail.topic, tail.topic_id, tail.partition) for tail in tails}
-    return tuple(
-        tail
-        for tail in ledger.tails
-        if tail.run == run and (tail.topic, tail.topic_id, tail.partition) in asked
-    )
+    return tuple(tail for tail in ledger.tails if tail.run == run and tail.life in asked)
 
 
 def left(tails: Iterable[Stretch], notes: Iterable[TailExported]) -> tuple[Stretch, ...]:

@@ -157,7 +157,7 @@ def compare_sides(world: World) -> Outcome:
         f" {found.least}{found.only_on_target:,} on {flow.target.alias} alone"
     )
     if found.strayed:
-        text += f"; {found.strayed:,} of those do not come home by themselves"
+        text += f"; no cycle brings {found.strayed:,} of those home: a way home does, or says what stays"
     text = "; ".join([text, *found.notes])
     if not found.unseen:
         return done(text, known)
@@ -294,7 +294,7 @@ def _next(world: World, *, failed: bool) -> str:
     apart = world.found.apart
     strayed = apart.strayed if apart is not None else 0
     lost = (
-        f"{strayed:,} records on {world.flow.target.alias} do not come home by themselves; "
+        f"no cycle brings {strayed:,} records of {world.flow.target.alias} home: a way home does, or says what stays; "
         if strayed
         else ""
     )

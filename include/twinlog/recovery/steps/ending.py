@@ -298,7 +298,7 @@ CANARY: Step[World] = Step(
 )
 REPORT = Step(
     StepName.REPORT,
-    "writes the evidence, signed if there is a key",
+    "writes the signed evidence",
     "a file below `twinlog.reports.folder`",
     "make the folder writable and run it again",
     write_evidence,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from twinlog import clock
 from twinlog.audit import audit
 from twinlog.audit.request import AuditMode, AuditRequest
-from twinlog.audit.result import AuditedDifference
+from twinlog.audit.result import AuditedDifference, AuditResult
 from twinlog.audit.verdict import AuditVerdict
 from twinlog.copying import copy, ranges
 from twinlog.copying.result import CopyResult
@@ -203,12 +203,15 @@ def prove_tail(world: World, *, again: bool = False) -> Outcome:
     accepted (`audit-equal`, as at the gate) stop nothing, and are named; what could not be audited stops it all the
     same.
     """
+
+    def compare(request: AuditRequest) -> AuditResult:
+        return audit.run(world.flow, world.clusters, world.tools.audits(), request)
+
     everything = AuditRequest(behind=True)
-    result = audit.run(world.flow, world.clusters, world.tools.audits(), everything)
+    result = compare(everything)
     if again and (unequal := frozenset(difference.topic for difference in result.differences)):
-        request = AuditRequest(AuditMode.FULL, topics=unequal, behind=True)
-        audit.run(world.flow, world.clusters, world.tools.audits(), request)
-        result = audit.run(world.flow, world.clusters, world.tools.audits(), everything)
+        compare(AuditRequest(AuditMode.FULL, topics=unequal, behind=True))
+        result = compare(everything)
     if result.equal or result.verdict is AuditVerdict.NOTHING_TO_COMPARE:
         return done(f"{result.records:,} records looked at, {100 * result.coverage:.1f} % of the copy proved")
     told = [_named(difference) for difference in result.differences] + [
