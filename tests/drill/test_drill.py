@@ -223,7 +223,7 @@ class TestVerdict:
         target.add_topic("heartbeats")
         target.refuse("produce", "heartbeats", ClusterRefused("no"))
         report = stage.drill(groups="nobody")
-        no_group = "no group that was asked for has a position: nothing is proved; canary: "
+        no_group = "no group asked for has a position: nothing is proved; canary: "
         assert (DrillState.FAILED, no_group) == (report.state, report.message[: len(no_group)])
 
     def test_no_group_is_called_missing_if_none_could_be_asked_for(self, stage: Stage, monkeypatch):

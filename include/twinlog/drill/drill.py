@@ -202,8 +202,6 @@ def _choose(work: Work) -> Outcome:
         not_drilled=(*rest, *untold),
     )
     source = "" if seen.positions is not None else f"placed by checkpoints, as without {flow.source.alias}; "
-    if not chosen:
-        return done(f"{source}no group has a position to drill{_left_out(work)}", work)
     text = f"{source}{len(chosen):,} groups, {len(work.places):,} positions{_left_out(work)}"
     if lost := [place for place in work.places if place.downstream_offset is None]:
         more = and_more(len(lost), form=" (and {} positions more)")
@@ -415,9 +413,7 @@ STEPS = (*TRIED, CLEAN_UP)
 def _verdict(work: Work, steps: Iterable[StepReport]) -> tuple[DrillState, str]:
     """Say how the drill ended: `passed` is earned by records that were read, and lost by any step that failed."""
     chosen = work.places or work.seen is None
-    nobody = (
-        "" if chosen else f"no group that was asked for has a position: nothing is proved{_left_out(work)}"
-    )
+    nobody = "" if chosen else f"no group asked for has a position: nothing is proved{_left_out(work)}"
     bad = next((step for step in steps if step.state is StepState.FAILED), None)
     if bad is not None:
         return DrillState.FAILED, f"{nobody}{nobody and '; '}{bad.name.value}: {bad.message}"
