@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.copy import count_dead
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import Totals, result_of
+from twinlog.formats.lane_counts import LaneCounts
+from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
 from twinlog.lane.spec import NO_END, LaneOutcome, LaneReport, RangeReport, RangeSpec
 from twinlog.topics.discovery import Discovery
@@ -99,3 +105,22 @@ def test_an_end_seen_before_the_copy_came_there_is_no_lag() -> None:
     totals = followed("")
     totals.end_at({("t", 0): 3, ("u", 0): 5})
     assert {("t", 0): 5, ("u", 0): 5} == totals.ends
+
+
+def test_lanes_that_died_count_what_they_stored_with_their_progress(flow, target, orders, lane_tells) -> None:
+    """Not what a lane of another fence stored, and nothing for a partition that they did not come to."""
+    other = TopicPartition("orders", 1)
+    lane_tells(orders, LaneCounts(7, 2, 5_000, 4, 1, 500, 90, 20, 3_000, 15, 2_000))
+    lane_tells(other, LaneCounts(6, 2, 5_000, 9, 9, 999, 99, 99, 9_999, 99, 9_999))
+    ranges = tuple(RangeSpec("orders", "id", "A.orders", number, 10, NO_END) for number in range(2))
+    owned: Any = SimpleNamespace(flow=flow, progress={orders: 30})
+    dead: Any = SimpleNamespace(lane=2, fence_ms=7, ranges=ranges)
+    totals = Totals()
+    count_dead(owned, target, [dead], totals)
+    assert (4, 1, 500, {orders: 2_000, other: 0}) == (
+        totals.transactions,
+        totals.retries,
+        totals.throttled_ms,
+        totals.bytes,
+    )
+    assert [(15, 31), (0, 10)] == [(it.records, it.next_upstream) for it in totals.ranges.values()]

@@ -34,6 +34,7 @@ from twinlog.follow import background, follow, generation, topics
 from twinlog.follow.background import Turn, beside, turns
 from twinlog.follow.generation import Following
 from twinlog.follow.report import LaneGeneration, RunState, prepare
+from twinlog.formats.lane_counts import NO_COUNTS
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, RangeReport, RangeSpec
 from twinlog.topics import pauses
@@ -284,12 +285,9 @@ def test_a_carried_pair_beats_in_turns_of_its_own(flow, monkeypatch) -> None:
 
 def test_progress_counts_what_lies_in_the_ranges() -> None:
     """Not what was copied before this round, nor what another round copies behind its end."""
-    spec = _spec([
-        replace(RANGE, estimated_bytes=1000),
-        replace(RANGE, partition=1),
-        replace(RANGE, partition=2),
-    ])
-    seen = progress_of("A->B", [spec], {("t", 0): 59, ("t", 1): 5, ("t", 2): 500}, 2.0)
+    spec = _spec([RANGE, replace(RANGE, partition=1), replace(RANGE, partition=2)])
+    counts = {0: NO_COUNTS._replace(bytes=500)}
+    seen = progress_of("A->B", [spec], {("t", 0): 59, ("t", 1): 5, ("t", 2): 500}, counts, 2.0)
     assert (50 + 0 + 100, 300, 75.0, 250.0) == (
         seen.done,
         seen.total,
@@ -412,7 +410,7 @@ def ended(flow: FlowSettings, error: TwinlogError) -> Following:
 
     owned: Any = SimpleNamespace(take=fence)
     following = following_of(flow, owned=owned)
-    following.ranges = following.tally.unreported = (RANGE,)
+    following.ranges, following.tally.unreported = (RANGE,), (_spec([RANGE]),)
     return following
 
 

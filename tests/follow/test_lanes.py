@@ -43,6 +43,11 @@ def opened(**says) -> tuple[OpenLanes, Runner]:
     return OpenLanes.start(runner, [SimpleNamespace(lane=name, ranges=(name,)) for name in says]), runner
 
 
+def died(lanes: OpenLanes) -> list[object]:
+    """Return the lanes that died without a report."""
+    return [spec.lane for spec in lanes.unreported()]
+
+
 def test_each_lane_is_heard_of_when_it_ends() -> None:
     """One in order is no doubt, and the other goes on."""
     lanes, runner = opened(a="done", b="failed")
@@ -71,7 +76,7 @@ def test_the_reports_of_the_others_count_when_one_dies() -> None:
     for end in runner.ends.values():
         end.set()
     assert ["done"] == [report.state for report in lanes.reports()]
-    assert (death, ["a"], True) == (lanes.death(), list(lanes.unreported()), lanes.in_doubt)
+    assert (death, ["a"], True) == (lanes.death(), died(lanes), lanes.in_doubt)
 
 
 def test_a_lane_that_spark_began_anew_has_not_reported() -> None:
@@ -79,7 +84,7 @@ def test_a_lane_that_spark_began_anew_has_not_reported() -> None:
     lanes, runner = opened(a="fence-again", b="done")
     for end in runner.ends.values():
         end.set()
-    assert ["a"] == list(lanes.unreported())
+    assert ["a"] == died(lanes)
 
 
 def test_no_lanes_are_over_at_once() -> None:
@@ -96,7 +101,7 @@ def test_a_lane_that_stands_still_is_killed_behind_the_fence(flow, monkeypatch) 
     runner.ends["a"].set()
     runner.cancel = lambda _flow: runner.ends["b"].set()
     assert following_of(flow, runner=runner)._call_back(lanes)
-    assert (["done"], ["b"]) == ([it.state for it in lanes.reports()], list(lanes.unreported()))
+    assert (["done"], ["b"]) == ([it.state for it in lanes.reports()], died(lanes))
 
 
 def test_a_window_whose_lanes_are_overdue_has_to_end(flow) -> None:

@@ -22,7 +22,8 @@ from twinlog.errors import ClusterRefused, TransientError
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.follow import background
-from twinlog.follow.report import EndedLanes, Reporter, RunState
+from twinlog.follow.report import EndedLanes, LaneTeller, Reporter, RunState
+from twinlog.formats.lane_counts import NO_COUNTS, UNKNOWN, LaneCounts
 from twinlog.formats.ledger.audit import PartitionAudit
 from twinlog.formats.ledger.gate import GateOutcome
 from twinlog.formats.ledger.observed import Observed
@@ -192,11 +193,13 @@ def seen_in(facts: FlowFacts, at: TopicPartition, carried: dict[str, int]) -> Fl
     return replace(facts, ledger=replace(facts.ledger, observed={SourceIncarnation(*life): seen}))
 
 
-def test_every_declared_metric_is_exported(flow, clusters, source, target, orders, copied, tmp_path) -> None:
+def test_every_declared_metric_is_exported(
+    flow, clusters, source, target, orders, copied, tmp_path, lane_tells
+) -> None:
     """A cycle, a run that follows, its checkpoints and duties, and the gate: each number has somebody who tells it."""
     flow = replace(flow, metrics=MetricsSettings(folder=tmp_path), sync_group_offsets=True)
     board = Board(flow)
-    told_everything(flow, clusters, board, orders, copied)
+    told_everything(flow, clusters, board, orders, copied, lane_tells)
     text = next(iter(tmp_path.iterdir())).read_text()
     exported = {name for name, *_ in numbers_of(text)}
     wanted = {it.exported.removeprefix("twinlog_") for it in METRICS.values()}
@@ -214,7 +217,7 @@ def test_every_declared_metric_is_exported(flow, clusters, source, target, order
     assert told_later == {it.metric.name for it in later if it.value is not None}
 
 
-def told_everything(flow, clusters, board: Board, orders: TopicPartition, copied) -> None:
+def told_everything(flow, clusters, board: Board, orders: TopicPartition, copied, lane_tells) -> None:
     """Report twice a run that follows, of a flow of which there is everything to tell."""
     source, target, now = clusters.source, clusters.target, int(time.time() * 1000)
     life = source.topics["orders"].topic_id, target.topics["A.orders"].topic_id
@@ -238,8 +241,10 @@ def told_everything(flow, clusters, board: Board, orders: TopicPartition, copied
     state = RunState("run", now)
     reporter, turns = Reporter(state, board=board), background.turns(flow, state, board=board)
     next(it for it in turns if it.name == "checkpoints").step(flow, clusters)
-    state.starts, state.ended = {orders: 0}, EndedLanes({orders: 300}, 1, 30.0, {orders: 4})
+    state.starts, state.ended = {orders: 0}, EndedLanes({orders: 300}, latency_ms={orders: 4}, open_ms=7)
+    lane_tells(orders, NO_COUNTS._replace(fence_ms=7))
     for _ in range(2):
+        next(it for it in turns if it.name == "lanes").step(flow, clusters)
         with pytest.raises(TransientError, match="nothing-blocked"):
             reporter.report(flow, clusters)
 
@@ -261,29 +266,47 @@ class TestFollowing:
         assert 3 == only(board, metrics.RECORD_COUNT)
         assert only(board, metrics.RECORD_RATE) > 0
 
-    def test_bytes_are_known_once_lanes_have_ended(self, flow, clusters, orders, copied) -> None:
-        """Before, there is no number: 0 would say that nothing was copied."""
-        copied(orders, 0, 3)
+    def test_what_open_lanes_have_committed_counts(self, flow, clusters, orders, lane_tells) -> None:
+        """On top of those that have ended; what lanes of another fence have told is in those."""
         board, state = Board(flow), RunState("run", 0)
-        reporter = Reporter(state, board=board)
-        reporter.report(flow, clusters)
-        assert [] == [it for it in board.now() if it.metric in (metrics.BYTE_COUNT, metrics.TRANSACTIONS)]
-        state.ended = EndedLanes({orders: 300, TopicPartition("orders", 1): 5}, 2, 30.0)
-        reporter.report(flow, clusters)
-        assert (305, 30, 2) == tuple(
-            only(board, it) for it in (metrics.BYTE_COUNT, metrics.BYTE_RATE, metrics.TRANSACTIONS)
+        teller = LaneTeller(state, board)
+        teller.tell(flow, clusters)
+        assert () == board.now(), "before lanes were opened, 0 would say that nothing was copied"
+        lane = LaneCounts(7, 1, 5_000, 4, 1, 500, 90, 20, 3_000, 15, 2_000)
+        lane_tells(orders, lane)
+        lane_tells(TopicPartition("orders", 1), lane._replace(at_ms=4_000, commits=3, behind=99))
+        lane_tells(TopicPartition("orders", 2), lane._replace(fence_ms=6, lane=0))
+        state.ended = EndedLanes({orders: 300}, 2, 1, 1_000, open_ms=7)
+        teller.tell(flow, clusters)
+        assert (4_300, 6, 2, 1.5, 90, 5) == tuple(
+            only(board, it)
+            for it in (
+                metrics.BYTE_COUNT,
+                metrics.TRANSACTIONS,
+                metrics.TRANSACTION_RETRIES,
+                metrics.THROTTLED_SECONDS,
+                metrics.LANE_BEHIND_RECORDS,
+                metrics.LANE_COMMIT_TIMESTAMP_SECONDS,
+            )
         )
+        lane_tells(orders, lane._replace(partition_bytes=2_500, behind=UNKNOWN))
+        teller.tell(flow, clusters)
+        assert only(board, metrics.BYTE_RATE) > 0
+        state.ended = EndedLanes({orders: 4_800})
+        teller.tell(flow, clusters)
+        assert 4_800 == only(board, metrics.BYTE_COUNT)
+        assert not {it for it in board.now() if "lane" in it.metric.labels}, "no lane is open"
 
     def test_latency_is_that_of_the_slowest_partition(self, flow, clusters, orders, copied) -> None:
         """A topic of which the last lane generation copied nothing has none."""
         copied(orders, 0, 3)
         board, state = Board(flow), RunState("run", 0)
         others = TopicPartition("orders", 1), TopicPartition("orders", 2)
-        state.ended = EndedLanes({orders: 300}, 2, 30.0, {orders: 5, others[0]: 70, others[1]: 8})
+        state.ended = EndedLanes(latency_ms={orders: 5, others[0]: 70, others[1]: 8})
         reporter = Reporter(state, board=board)
         reporter.report(flow, clusters)
         assert 70 == only(board, metrics.REPLICATION_LATENCY_MS)
-        state.ended = EndedLanes({orders: 300}, 2, 0.0)
+        state.ended = EndedLanes()
         reporter.report(flow, clusters)
         assert metrics.REPLICATION_LATENCY_MS not in {it.metric for it in board.now()}
 
@@ -424,9 +447,8 @@ def test_a_family_has_one_type_and_its_help(flow) -> None:
         family = found[f"twinlog_{metric.name}"]
         assert (metric.kind.value, metric.help) == (family.type, family.documentation)
         assert metric.exported == family.samples[0].name
-    assert {"record_count", "byte_count", "transactions"} == {
-        it.name for it in METRICS.values() if it.kind is Kind.COUNTER
-    }
+    counters = {"record_count", "byte_count", "transactions", "transaction_retries", "throttled_seconds"}
+    assert counters == {it.name for it in METRICS.values() if it.kind is Kind.COUNTER}
 
 
 def test_a_registry_shows_what_the_board_holds_now(flow) -> None:

@@ -8,8 +8,9 @@ from fake_cluster import GoneCluster
 
 from twinlog import clock
 from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.formats.lane_counts import UNKNOWN, LaneCounts
 from twinlog.formats.ledger.gate import GateOutcome
-from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause
+from twinlog.formats.ledger.records import CycleReport, FlowPhase, FlowState, Gap, GapCause, LaneFence
 from twinlog.formats.ledger.recovery import RecoveryRun, RunState
 from twinlog.jsonable import to_json
 from twinlog.kafka_types import TopicPartition
@@ -95,6 +96,28 @@ def test_without_the_target_there_is_no_status(flow, clusters, source):
     """All that is known is there."""
     with pytest.raises(ClusterUnreachable, match="cluster B"):
         status.run(flow, type(clusters)(source, GoneCluster("B")))
+
+
+def test_lanes_tell_what_they_have_committed_and_when(flow, clusters, orders, target, lane_tells) -> None:
+    """Lanes of an earlier fence tell nothing of now; a clock ahead of ours has no age, and what is unknown is no 0."""
+    now = clock.now_ms()
+    write_ledger(flow, target, [LaneFence("run", 2, 7)])
+    lane = LaneCounts(7, 0, now - 9_000, 4, 1, 500, 90, 20, 3_000, 15, 2_000)
+    lane_tells(orders, lane)
+    lane_tells(TopicPartition("orders", 1), lane._replace(lane=1, at_ms=now + 900_000, behind=UNKNOWN))
+    lane_tells(TopicPartition("orders", 2), lane._replace(lane=2, fence_ms=6))
+    first, second = status.run(flow, clusters).lanes
+    assert (0, 20, 3_000, 4, 1, 0.5, 90) == (
+        first.lane,
+        first.records,
+        first.bytes,
+        first.commits,
+        first.retries,
+        first.throttled_seconds,
+        first.behind_records,
+    )
+    assert 9 <= (first.age_seconds or 0) < 60
+    assert (1, None, None) == (second.lane, second.age_seconds, second.behind_records)
 
 
 def test_records_behind_an_open_transaction_are_told_apart_from_lag(flow, clusters, orders, copied, source):

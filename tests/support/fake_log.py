@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from twinlog.batches.record import Headers
 from twinlog.cluster.admin.open_transactions import OpenTransaction
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.kafka_types import ReadRecord
@@ -26,9 +27,9 @@ class FakeLog:
     held_by: OpenTransaction | None = None
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
-    def append(self, key: bytes | None, value: bytes | None, timestamp: int) -> int:
+    def append(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> int:
         """Add one record and return its offset."""
-        self.records.append(ReadRecord(self.end, timestamp, key, value))
+        self.records.append(ReadRecord(self.end, timestamp, key, value, headers=headers))
         self.end += 1
         return self.end - 1
 

@@ -16,6 +16,7 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.copying.ownership import Ownership, state_topics
+from twinlog.formats.lane_counts import LaneCounts, lane_header
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.kafka_types import TopicPartition
@@ -117,6 +118,17 @@ def copied(flow: FlowSettings, source: FakeCluster, target: FakeCluster) -> Call
         )
 
     return copy
+
+
+@pytest.fixture
+def lane_tells(flow: FlowSettings, target: FakeCluster) -> Callable[[TopicPartition, LaneCounts], None]:
+    """`lane_tells(partition, counts)` stores progress of a partition as a lane with these counts does."""
+
+    def tell(at: TopicPartition, counts: LaneCounts) -> None:
+        key, log = source_offset_key(flow.connector_name, "A", at.partition, at.topic), target.topics
+        log[flow.offsets_topic].logs[0].append(key, offset_value(1), counts.at_ms, lane_header(counts))
+
+    return tell
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -24,9 +24,9 @@ from twinlog.copying.ranges import StoppedPartition, choose, ends_at, message_li
 from twinlog.copying.resolve import resolve_behind_fence
 from twinlog.copying.result import CopyResult, Totals, result_of
 from twinlog.errors import ClusterRefused, TransientError
-from twinlog.kafka_types import TopicPartition
+from twinlog.formats.lane_counts import NO_COUNTS, newest_of_lanes
 from twinlog.lane.spec import Follow, LaneOutcome, LaneReport, LaneSpec, RangeReport, RangeSpec
-from twinlog.state.progress import copied_from, read_packed
+from twinlog.state.progress import read_lane_counts
 from twinlog.topics.reverse_flows import reverse_ledger
 from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
 
@@ -108,6 +108,7 @@ def lane_specs(
             bytes_per_second=share,
             follow=follow,
             log_level=log.getEffectiveLevel(),
+            fence_ms=owned.grant.mark.at_ms,
         )
         for lane, ranges, share in zip(owned.grant.lanes, packed, shares, strict=False)
     )
@@ -128,8 +129,8 @@ def rate_shares(
     return tuple(even + rest * weight / total for weight in weights)
 
 
-def ranges_of_the_dead(specs: Iterable[LaneSpec], reports: Iterable[LaneReport]) -> Iterator[RangeSpec]:
-    """Yield the ranges of lanes without a report, and of those that Spark began anew after their first try. Pure.
+def dead_lanes(specs: Iterable[LaneSpec], reports: Iterable[LaneReport]) -> Iterator[LaneSpec]:
+    """Yield the lanes without a report, and those that Spark began anew after their first try. Pure.
 
     A second try writes nothing, and reports no ranges (twinlog.spark.lane_task).
     """
@@ -138,26 +139,34 @@ def ranges_of_the_dead(specs: Iterable[LaneSpec], reports: Iterable[LaneReport])
     }
     for spec in specs:
         if spec.lane not in reported:
-            yield from spec.ranges
+            yield spec
 
 
-def count_by_map(
-    flow: FlowSettings,
-    target: ClusterReader,
-    progress: Mapping[TopicPartition, int],
-    ranges: Iterable[RangeSpec],
-    totals: Totals,
-) -> None:
-    """Add to `totals` what the map knows to have been copied of `ranges`; `progress` was read behind the fence.
+def count_dead(owned: Ownership, target: ClusterReader, lanes: Iterable[LaneSpec], totals: Totals) -> None:
+    """Add to `totals` what lanes committed that died without a report, as told with the progress they stored.
 
-    Only behind the fence that follows: until then a lane that died without a report may still commit.
+    Only behind the fence that follows: until then they may still commit.
     """
-    maps = read_packed(flow, target)
-    for item in ranges:
-        copied = copied_from(maps, item.life, item.start)
-        reached = progress.get(item.topic_partition, item.start - 1) + 1
-        report = RangeReport(item.topic, item.remote_topic, item.partition, copied, 0, reached)
-        totals.add(LaneReport(0, LaneOutcome.DONE, (report,)))
+    for spec in lanes:
+        stored = read_lane_counts(owned.flow, target, spec.fence_ms)
+        own = {place: counts for place, counts in stored.items() if counts.lane == spec.lane}
+        last = newest_of_lanes(own.values()).get(spec.lane, NO_COUNTS)
+        ranges = []
+        for item in spec.ranges:
+            counts = own.get(item.topic_partition, NO_COUNTS)
+            copied = counts.partition_records, counts.partition_bytes
+            reached = owned.progress.get(item.topic_partition, item.start - 1) + 1
+            ranges.append(RangeReport(item.topic, item.remote_topic, item.partition, *copied, reached))
+        totals.add(
+            LaneReport(
+                spec.lane,
+                LaneOutcome.DONE,
+                tuple(ranges),
+                transactions=last.commits,
+                retries=last.retries,
+                throttled_ms=last.throttled_ms,
+            )
+        )
 
 
 MAX_ROUNDS = 6
@@ -197,13 +206,12 @@ def run(
     totals = Totals()
     stopped: tuple[StoppedPartition, ...] = ()
     failure: TransientError | None = None
-    dead: tuple[RangeSpec, ...] = ()
+    dead: tuple[LaneSpec, ...] = ()
     count = deaths = 0
     while not discovery.stands_by and count < MAX_ROUNDS and deaths < MAX_DEATHS:
         count += 1
         owned.take()
-        if dead:
-            count_by_map(flow, clusters.target, owned.progress, dead, totals)
+        count_dead(owned, clusters.target, dead, totals)
         resolved = resolve_behind_fence(owned, clusters, chosen, ends, limits)
         stopped = resolved.stopped
         # Partitions that failed in an earlier round would fail again.
@@ -221,7 +229,7 @@ def run(
                 failure, reports = error, ()
             else:  # not in the try: FencedError is transient for a scheduler, not for this driver
                 failure = judge(owned, totals, reports)
-        dead = tuple(ranges_of_the_dead(specs, reports))
+        dead = tuple(dead_lanes(specs, reports))
         if failure is None or failure.code == NO_SLOT:
             break
         log.info("%s: round %d of its copy ended in doubt: %s", flow.name, count, failure.message)

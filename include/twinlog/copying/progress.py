@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
+from twinlog.formats.lane_counts import NO_COUNTS, LaneCounts, newest_of_lanes, parse_lane_counts
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.fence.fence import own_progress
 from twinlog.lane.spec import LaneSpec, StateTopics
@@ -26,7 +27,7 @@ LINE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LaneProgress:
-    """Progress of one lane: upstream offsets done, of all it was given, and about how many bytes those are."""
+    """Progress of one lane: upstream offsets done, of all it was given, and the bytes that it has committed."""
 
     lane: int
     partitions: int
@@ -63,7 +64,7 @@ class CopyProgress:
 
     @property
     def bytes_per_second(self) -> float:
-        """Mean speed since the round began, by estimated sizes; 0 if there is no estimate."""
+        """Mean speed since the round began; 0 before a lane has committed."""
         return sum(lane.bytes for lane in self.lanes) / self.seconds if self.seconds else 0.0
 
     @property
@@ -93,17 +94,21 @@ class Lines:
 
 
 def progress_of(
-    flow: str, specs: Sequence[LaneSpec], copied: Mapping[TopicPartition, int], seconds: float
+    flow: str,
+    specs: Sequence[LaneSpec],
+    copied: Mapping[TopicPartition, int],
+    counts: Mapping[int, LaneCounts],
+    seconds: float,
 ) -> CopyProgress:
     """Compare the last copied upstream offset of each partition with the ranges of the lanes. Pure."""
     lanes = []
     for spec in specs:
-        done = total = size = 0
+        done = total = 0
         for item in spec.ranges:
             length = item.end - item.start
             here = min(max(copied.get(item.topic_partition, -1) + 1 - item.start, 0), length)
             done, total = done + here, total + length
-            size += item.estimated_bytes * here // length
+        size = counts.get(spec.lane, NO_COUNTS).bytes
         lanes.append(LaneProgress(spec.lane, len(spec.ranges), done, total, size))
     return CopyProgress(flow, seconds, tuple(lanes))
 
@@ -143,7 +148,10 @@ def _watch(
         ended = over.wait(READ_SECONDS)
         try:
             with Brokers(flow.target.connection) as target:
-                copied = own_progress(log.read(target).committed, state)
+                seen = log.read(target)
         except TwinlogError:
             continue  # the lanes will report the error; progress is only for display
-        tell(progress_of(flow.name, specs, copied, time.monotonic() - began))
+        told = filter(None, map(parse_lane_counts, seen.headers.values()))
+        counts = newest_of_lanes(it for it in told if it.fence_ms == specs[0].fence_ms)
+        copied = own_progress(seen.committed, state)
+        tell(progress_of(flow.name, specs, copied, counts, time.monotonic() - began))

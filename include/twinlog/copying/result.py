@@ -120,6 +120,11 @@ class Totals:
     retries: int = 0
     throttled_ms: int = 0
 
+    @property
+    def bytes(self) -> dict[TopicPartition, int]:
+        """Return the bytes copied, by partition."""
+        return {place: report.bytes for place, report in self.ranges.items()}
+
     def note_ends(self, ranges: Sequence[RangeSpec]) -> None:
         """Note where the ranges of a round end (upstream)."""
         for item in ranges:

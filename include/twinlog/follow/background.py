@@ -17,7 +17,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.duties.plan import DutyName, due, every
 from twinlog.duties.run import Duties
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError
-from twinlog.follow.report import OnReport, Reporter, RunState
+from twinlog.follow.report import LaneTeller, OnReport, Reporter, RunState
 from twinlog.groups import checkpoints
 from twinlog.monitoring import heartbeats, samples
 from twinlog.monitoring.exporter import KEPT_SECONDS, Board
@@ -28,6 +28,10 @@ OFFSET_SYNCS_SECONDS = 5.0
 
 OFFSET_SYNCS_REST = 50.0
 """A map of 100,000 segments takes 0.3 to 0.7 CPU-seconds: every 5 s, that would be a tenth of a core."""
+
+LANES_SECONDS = 5.0
+LANES_REST = 50.0
+"""What lanes have committed is told every 5 s, or less often if that would take a fiftieth of a core."""
 
 REPORT_SECONDS = 60.0
 """About as often as a scheduled flow is reported: if the source is lost, the gate has numbers no older than this."""
@@ -91,6 +95,8 @@ def turns(
         committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
         every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
         listed.append(Turn("checkpoints", every, _told_checkpoints(board, every)))
+    if board is not None:
+        listed.append(Turn("lanes", LANES_SECONDS, LaneTeller(run_state, board).tell, LANES_REST))
     listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state, on_report, board=board).report))
     listed.append(Turn("map_compaction", COMPACTION_SECONDS, map_compaction.run))
     return tuple(listed)

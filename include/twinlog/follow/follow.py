@@ -103,8 +103,7 @@ def run(
                 raise generation.taken
             return replace(_result(following, generation, time.monotonic() - began), taken_over_by=successor)
         if stop.is_set():
-            # Its lanes were ended, so their failure is no news. Records that they cannot report are counted by the
-            # map.
+            # Its lanes were ended, so their failure is no news. What they cannot report is counted by progress.
             generation = replace(generation, failure=None)
             if not following.tally.unreported:
                 on_generation(generation)
@@ -130,7 +129,7 @@ def owed_seconds(generation: LaneGeneration, rate: int | None) -> float:
 
 
 def _count_unreported(following: Following) -> None:
-    """Fence once more after lanes were ended, and count by the map what they committed but did not report.
+    """Fence once more after lanes were ended, and count what they committed but did not report.
 
     Without the fence, readers would wait for the time-out of the lanes' open transactions. If the flow is paused or
     the target cannot be reached, only what was reported is counted.

@@ -115,8 +115,8 @@ class Following:
         self.tally.close_generation()
         now_records, now_size = self.tally.amounts
         seconds = time.monotonic() - began
-        if self.ranges:
-            self.followed.run_state.ended = self.tally.ended((now_size - size) / seconds if seconds else 0.0)
+        if self.ranges and not self.tally.unreported:  # else the next fence tells what they have committed
+            self.followed.run_state.ended = self.tally.ended()
         return LaneGeneration(
             flow=self.followed.flow.name,
             number=self.number,
@@ -149,6 +149,7 @@ class Following:
         flow, clusters = self.followed.flow, self.followed.clusters
         self.hold.open()
         self.tally.count_unreported(self.owned, clusters)
+        self.followed.run_state.ended = self.tally.ended(self.owned.grant.mark.at_ms)
         opening = self._resolve()
         self.followed.run_state.stopped = opening.stopped
         self.ranges = ()

@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from twinlog.cluster.api import Clusters
-from twinlog.copying.copy import count_by_map
+from twinlog.copying.copy import count_dead
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.result import Totals
 from twinlog.follow.report import EndedLanes
 from twinlog.kafka_types import TopicPartition
-from twinlog.lane.spec import RangeSpec
+from twinlog.lane.spec import LaneSpec
 
 
 @dataclass(slots=True)
 class LaneTotals:
     """Add up what lanes have reported, and keep what they could not.
 
-    - `unreported` are the ranges of lanes of the newest generation that died.
+    - `unreported` are the lanes of the newest generation that died.
     - `copied` are the bytes of each partition up to that generation's end, `last` those of that generation alone.
     """
 
     totals: Totals = field(default_factory=Totals)
-    unreported: tuple[RangeSpec, ...] = ()
+    unreported: tuple[LaneSpec, ...] = ()
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -33,22 +33,23 @@ class LaneTotals:
         return sum(report.records for report in reports), sum(report.bytes for report in reports)
 
     def count_unreported(self, owned: Ownership, clusters: Clusters) -> None:
-        """Count by the map what lanes committed that died; call this behind the fence."""
-        if self.unreported:
-            count_by_map(owned.flow, clusters.target, owned.progress, self.unreported, self.totals)
-            self.unreported = ()
+        """Count what lanes committed that died; call this behind the fence."""
+        count_dead(owned, clusters.target, self.unreported, self.totals)
+        self.unreported = ()
 
     def close_generation(self) -> None:
         """Note the bytes of each partition in the generation that has ended, for the packing of the next."""
-        total = {TopicPartition(*key): report.bytes for key, report in self.totals.ranges.items()}
+        total = self.totals.bytes
         self.last = {place: size - self.copied.get(place, 0) for place, size in total.items()}
         self.copied = total
 
-    def ended(self, bytes_per_second: float) -> EndedLanes:
-        """Return what lanes have told that ended; the newest generation's went at `bytes_per_second`."""
+    def ended(self, open_ms: int = 0) -> EndedLanes:
+        """Return what lanes have told that ended; those of the fence of `open_ms` are open now."""
         latency = {
             report.topic_partition: report.latency_ms
             for report in self.totals.ranges.values()
             if report.latency_ms is not None and self.last.get(report.topic_partition)
         }
-        return EndedLanes(self.copied, self.totals.transactions, bytes_per_second, latency)
+        totals = self.totals
+        told = totals.transactions, totals.retries, totals.throttled_ms
+        return EndedLanes(totals.bytes, *told, latency, open_ms)

@@ -11,7 +11,7 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from typing import Final
 
-from twinlog.copying.copy import LaneRunner, ranges_of_the_dead
+from twinlog.copying.copy import LaneRunner, dead_lanes
 from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec
@@ -93,9 +93,9 @@ class OpenLanes:
             return error
         return None
 
-    def unreported(self) -> Iterator[RangeSpec]:
-        """Wait for all lanes; yield the ranges of those that died."""
-        return ranges_of_the_dead(self.specs, self.reports())
+    def unreported(self) -> Iterator[LaneSpec]:
+        """Wait for all lanes; yield those that died."""
+        return dead_lanes(self.specs, self.reports())
 
 
 def _in_doubt(job: Job) -> bool:

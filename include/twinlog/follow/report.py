@@ -18,16 +18,17 @@ from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import FencedError, TransientError
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
+from twinlog.formats.lane_counts import newest_of_lanes
 from twinlog.jsonable import to_json
 from twinlog.judge import validate
 from twinlog.judge.check import Severity, in_lines
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
-from twinlog.monitoring import metrics, publish, samples
+from twinlog.monitoring import publish, samples
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
 from twinlog.monitoring.metrics import Sample
-from twinlog.state.progress import copied_from
+from twinlog.state.progress import copied_from, read_lane_counts
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot
@@ -71,8 +72,7 @@ class RunState:
     Another thread reads it, so each field is replaced as a whole. `started_ms` is when the run began (epoch ms).
     `stopped` are partitions that the open lane generation does not copy. `errors` are, by source partition, errors
     that ended its copy in an earlier lane generation and are not over. `starts` are the upstream offsets at which the
-    run began to copy each partition. `ended` is what the lane generations that have ended copied, None before the
-    first has.
+    run began to copy each partition. `ended` is what lanes that have ended copied, None before the first were opened.
     """
 
     run_id: str
@@ -87,14 +87,17 @@ class RunState:
 class EndedLanes:
     """Hold what only lanes know, of those that have ended: bytes by source partition, and transactions.
 
-    `bytes_per_second` and `latency_ms` are those of the newest lane generation; the latter has the partitions of which
-    it copied something, and says how old their newest record was when it was on the target.
+    `latency_ms` is of the newest lane generation that ended, by the partitions of which it copied something: how old
+    their newest record was when it was on the target.  What the lanes that are open now have committed comes on top
+    of all that; the ledger has their fence of `open_ms` (epoch ms, 0 if none are open).
     """
 
-    bytes: Mapping[TopicPartition, int]
-    transactions: int
-    bytes_per_second: float
+    bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    transactions: int = 0
+    retries: int = 0
+    throttled_ms: int = 0
     latency_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    open_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -162,10 +165,7 @@ class Reporter:
         last, self.counted = self.counted, time.monotonic()
         yield from samples.of_records(self.copied, before, None if last is None else self.counted - last)
         if (ended := self.run_state.ended) is not None:
-            yield from samples.of_bytes(ended.bytes)
             yield from samples.of_latency(ended.latency_ms)
-            yield metrics.BYTE_RATE.of(ended.bytes_per_second)
-            yield metrics.TRANSACTIONS.of(ended.transactions)
 
     def _count(self, facts: FlowFacts) -> None:
         """Count the records that the map has gained since the last report, or since the run began to copy."""
@@ -177,6 +177,37 @@ class Reporter:
                 incarnation = SourceIncarnation(row.topic, ids[row.topic], row.partition)
                 self.copied[it] += copied_from(facts.maps, incarnation, since)
             self.reached[it] = max(row.mapped.upstream_end or 0, self.reached.get(it, 0))
+
+
+@dataclass(slots=True)
+class LaneTeller:
+    """Tells a board what the lanes of a run have committed, those that are open included; one for each run.
+
+    `before` is how many bytes that were when it was told last, and when that was (monotonic seconds).
+    """
+
+    run_state: RunState
+    board: Board
+    before: tuple[int, float] | None = None
+
+    def tell(self, flow: FlowSettings, clusters: Clusters) -> None:
+        """Read what the open lanes have committed by now, and tell it."""
+        ended = self.run_state.ended
+        if ended is None:
+            return
+        counts = read_lane_counts(flow, clusters.target, ended.open_ms)
+        if self.run_state.ended is not ended:
+            return  # lanes of another fence may have stored their own counts over these
+        size, (earlier, since) = Counter(ended.bytes), self.before or (0, None)
+        size.update({place: it.partition_bytes for place, it in counts.items()})
+        self.before = total, now = size.total(), time.monotonic()
+        rate = None if since is None else (total - earlier) / (now - since)
+        lanes = newest_of_lanes(counts.values())
+        told = (
+            *samples.of_bytes(size, rate),
+            *samples.of_lanes(ended.transactions, ended.retries, ended.throttled_ms, lanes),
+        )
+        self.board.tell("lanes", told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class LaneSpec:
     indeterminate outcome.  With `follow` it stays and copies records as they arrive; its ranges then have no end.
     `bytes_per_second` is its share of the throttle.  `sequences` are (topic, partition, next sequence) for the records
     that the driver itself wrote with this epoch.  `codec` is what batches are compressed with, None: what each has.
-    `log_level` is the driver's.
+    `log_level` is the driver's, `fence_ms` the time of its fence (FenceMark).
     """
 
     flow: str
@@ -144,6 +144,7 @@ class LaneSpec:
     bytes_per_second: float | None = None
     follow: Follow | None = None
     log_level: int = logging.WARNING
+    fence_ms: int = 0
 
     @property
     def holds_secrets(self) -> bool:

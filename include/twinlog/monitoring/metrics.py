@@ -41,6 +41,7 @@ class Part(StrEnum):
 
     REPORT = "each cycle, and each minute while following"
     FOLLOW = "each minute while following"
+    LANES = "every five seconds while following"
     GROUPS = "each turn of the checkpoints"
     GATE = "each answer of the gate in Airflow"
 
@@ -101,10 +102,12 @@ def _metric(
     return METRICS[name]
 
 
-def _followed(name: str, text: str, *labels: str, unit: str = "", rest: Rest = Rest.SUM) -> Metric:
+def _followed(
+    name: str, text: str, *labels: str, unit: str = "", rest: Rest = Rest.SUM, part: Part = Part.FOLLOW
+) -> Metric:
     """Declare a number that is told while following, and that MM2 tells under the same name."""
     kind = Kind.COUNTER if name.endswith("_count") else Kind.GAUGE
-    return _metric(name, text, *labels, unit=unit, kind=kind, rest=rest, part=Part.FOLLOW, mm2=True)
+    return _metric(name, text, *labels, unit=unit, kind=kind, rest=rest, part=part, mm2=True)
 
 
 LEADS = _metric("leads", "1: this process leads the flow; 0: it stands by", part=Part.FOLLOW)
@@ -120,12 +123,13 @@ RECORD_RATE = _followed(
 )
 BYTE_COUNT = _followed(
     "byte_count",
-    "Bytes copied, batch headers included, by the lane generations that have ended",
+    "Bytes copied since this process leads the flow, batch headers included",
     TOPIC,
     unit="bytes",
+    part=Part.LANES,
 )
 BYTE_RATE = _followed(
-    "byte_rate", "Bytes copied per second by the lane generation that ended last", unit="bytes/s"
+    "byte_rate", "Bytes copied per second since it was told before", unit="bytes/s", part=Part.LANES
 )
 REPLICATION_LATENCY_MS = _followed(
     "replication_latency_ms",
@@ -137,9 +141,32 @@ REPLICATION_LATENCY_MS = _followed(
 )
 TRANSACTIONS = _metric(
     "transactions",
-    "Transactions committed by the lane generations that have ended",
+    "Transactions committed since this process leads the flow",
     kind=Kind.COUNTER,
-    part=Part.FOLLOW,
+    part=Part.LANES,
+)
+TRANSACTION_RETRIES = _metric(
+    "transaction_retries",
+    "Transactions that the target refused; their records were sent again",
+    kind=Kind.COUNTER,
+    part=Part.LANES,
+)
+THROTTLED_SECONDS = _metric(
+    "throttled_seconds",
+    "How long quotas of the clusters have held lanes up",
+    unit="s",
+    kind=Kind.COUNTER,
+    part=Part.LANES,
+)
+LANE_BEHIND_RECORDS = _metric(
+    "lane_behind_records",
+    "Upstream offsets that an open lane had still to copy at its last commit",
+    "lane",
+    unit="records",
+    part=Part.LANES,
+)
+LANE_COMMIT_TIMESTAMP_SECONDS = _metric(
+    "lane_commit_timestamp_seconds", "When that was (Unix time)", "lane", unit="s", part=Part.LANES
 )
 
 CYCLE_RECORDS = _metric(

@@ -15,6 +15,7 @@ from twinlog.facts.copies import coverage_of
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import GapState
 from twinlog.facts.undecided import UndecidedPartition
+from twinlog.formats.lane_counts import UNKNOWN, LaneCounts
 from twinlog.formats.ledger.recovery import DrillState, last_proof
 from twinlog.judge.at_risk import drift_of
 from twinlog.judge.check import CheckResult
@@ -137,9 +138,23 @@ def of_records(
         yield metrics.RECORD_RATE.of((records - earlier[topic]) / seconds if seconds else None, topic)
 
 
-def of_bytes(size: Mapping[TopicPartition, int]) -> Iterator[Sample]:
-    """Tell the bytes that a run has copied."""
+def of_bytes(size: Mapping[TopicPartition, int], rate: float | None) -> Iterator[Sample]:
+    """Tell the bytes that a run has copied, and how many a second lately."""
     yield from (metrics.BYTE_COUNT.of(count, topic) for topic, count in _by_topic(size).items())
+    yield metrics.BYTE_RATE.of(rate)
+
+
+def of_lanes(
+    commits: int, retries: int, throttled_ms: int, lanes: Mapping[int, LaneCounts]
+) -> Iterator[Sample]:
+    """Tell what lanes did that have ended, with those that are open, and how far each of the latter is."""
+    told = lanes.values()
+    yield metrics.TRANSACTIONS.of(commits + sum(it.commits for it in told))
+    yield metrics.TRANSACTION_RETRIES.of(retries + sum(it.retries for it in told))
+    yield metrics.THROTTLED_SECONDS.of((throttled_ms + sum(it.throttled_ms for it in told)) / 1000)
+    for lane, it in lanes.items():
+        yield metrics.LANE_COMMIT_TIMESTAMP_SECONDS.of(it.at_ms / 1000, str(lane))
+        yield metrics.LANE_BEHIND_RECORDS.of(None if it.behind == UNKNOWN else it.behind, str(lane))
 
 
 def of_latency(latency_ms: Mapping[TopicPartition, int]) -> Iterator[Sample]:

@@ -21,12 +21,14 @@ from twinlog.facts.observe import observe
 from twinlog.facts.recall import recall
 from twinlog.facts.topic import TopicFacts
 from twinlog.facts.undecided import UndecidedPartition
+from twinlog.formats.lane_counts import UNKNOWN, newest_of_lanes
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.judge.at_risk import TopicAtRisk, of_the_last_day, topics_at_risk
 from twinlog.monitoring.alarm import stands_still
 from twinlog.monitoring.readiness import Readiness, readiness
 from twinlog.monitoring.stopped import StoppedCopy, still_stopped
+from twinlog.state.progress import read_lane_counts
 from twinlog.state.seats import Member, read_seats, shown
 from twinlog.topics.discovery import Orphan, Problem, ProblemCode, waiting_for_a_person
 from twinlog.topics.pauses import why_held
@@ -118,6 +120,24 @@ class PauseStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneStatus:
+    """What a lane has committed since the flow was last fenced, as of its last commit, `age_seconds` ago.
+
+    The age is None if the lane's clock is ahead of ours.  `retries` are transactions that the target refused,
+    `behind_records` upstream offsets still to be copied, None if not known then.
+    """
+
+    lane: int
+    age_seconds: float | None
+    records: int
+    bytes: int
+    commits: int
+    retries: int
+    throttled_seconds: float
+    behind_records: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowStatus:
     """One flow at `as_of`.
 
@@ -135,7 +155,8 @@ class FlowStatus:
     `readiness` is the gate's newest answer in each mode.
     `members` are the processes of `twinlog run` that follow the flow, the leader first.
     `stands_still` says that records are over their RPO, and a cycle has been due for as long.
-    `copied_by` says who copies; the copies of another engine are only observed.
+    `copied_by` says who copies; the copies of another engine are only observed.  `lanes` are those that have committed
+    since the last fence.
     """
 
     flow: str
@@ -164,6 +185,7 @@ class FlowStatus:
     readiness: tuple[Readiness, ...] = ()
     stands_still: bool = False
     copied_by: str = CopiedBy.TWINLOG.value
+    lanes: tuple[LaneStatus, ...] = ()
 
     @property
     def observed(self) -> bool:
@@ -196,6 +218,7 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
         found,
         upstream=upstream_beats(flow.policy, clusters.target),
         members=members,
+        lanes=_lanes(flow, clusters.target, facts),
         stands_still=late and not found.held and any(topic.over_budget for topic in found.topics),
     )
 
@@ -206,6 +229,27 @@ def _members(flow: FlowSettings, target: Cluster) -> tuple[Member, ...]:
         return shown(read_seats(flow, target), clock.now_ms())
     except ClusterRefused:
         return ()
+
+
+def _lanes(flow: FlowSettings, target: Cluster, facts: FlowFacts) -> tuple[LaneStatus, ...]:
+    """Return what the lanes of the last fence have committed."""
+    fence = facts.ledger.fence
+    if fence is None:
+        return ()
+    newest = newest_of_lanes(read_lane_counts(flow, target, fence.at_ms).values())
+    return tuple(
+        LaneStatus(
+            lane,
+            seconds_since(it.at_ms, clock.now_ms()),
+            it.records,
+            it.bytes,
+            it.commits,
+            it.retries,
+            it.throttled_ms / 1000,
+            None if it.behind == UNKNOWN else it.behind,
+        )
+        for lane, it in sorted(newest.items())
+    )
 
 
 def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:

@@ -28,6 +28,7 @@ from twinlog.formats.ledger.records import (
     CycleReport,
     FlowPhase,
     FlowState,
+    LaneFence,
     LedgerRecord,
     Quarantine,
 )
@@ -87,8 +88,7 @@ class Ledger:
     - `left_over` are keys of parts that no record names any more (twinlog.formats.ledger.parts).
     - `outcomes` are the gate's newest answers, the newest first.
     - `altered` are moves of a partition's copy by a person, oldest first.
-
-    Not all that a ledger holds is here: drivers read the fences themselves.
+    - `fence` is the newest, for those who look on: drivers read the fences themselves.
     """
 
     incarnations: Mapping[str, topics.Incarnation] = field(default_factory=dict)
@@ -125,6 +125,7 @@ class Ledger:
     drills: tuple[DrillRun, ...] = ()
     outcomes: tuple[GateOutcome, ...] = ()
     strange_rebuilds: tuple[topics.Rebuild, ...] = ()
+    fence: LaneFence | None = None
 
     @property
     def phase(self) -> FlowPhase:
@@ -329,6 +330,7 @@ def ledger_from(records: Iterable[LedgerRecord]) -> Ledger:
         tails=every(TailExported),
         drills=every(DrillRun, "started_ms", "run"),
         outcomes=every(GateOutcome, "at_ms")[::-1],
+        fence=newest(LaneFence),
     )
 
 

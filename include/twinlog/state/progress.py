@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError
+from twinlog.formats.lane_counts import LaneCounts, parse_lane_counts
 from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.offset_map import MapKey
 from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_segments
@@ -73,6 +74,20 @@ def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPa
         if key is not None and offset is not None:
             progress[key.topic_partition] = offset
     return progress
+
+
+def read_lane_counts(
+    flow: FlowSettings, cluster: ClusterReader, fence_ms: int
+) -> Mapping[TopicPartition, LaneCounts]:
+    """Read what lanes have committed since a fence, by source partition; one without a commit since then is absent."""
+    found: dict[TopicPartition, LaneCounts] = {}
+    for data, record in latest_records_or_empty(cluster, flow.offsets_topic).items():
+        counts = parse_lane_counts(record.headers)
+        if counts is not None and counts.fence_ms == fence_ms:
+            key = parse_source_key(data, flow.connector_name, flow.state_alias)
+            if key is not None:
+                found[key.topic_partition] = counts
+    return found
 
 
 def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Maps[PackedMap]:

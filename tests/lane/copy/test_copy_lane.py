@@ -18,6 +18,13 @@ from batches import Rec, encode
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.record import Record, key_and_value, key_value_headers, record_rest
 from twinlog.config.security.connection import ConnectionSettings
+from twinlog.formats.lane_counts import (
+    NO_COUNTS,
+    UNKNOWN,
+    LaneCounts,
+    newest_of_lanes,
+    parse_lane_counts,
+)
 from twinlog.formats.map.offset_map import decode_map_key, decode_segment
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value
 from twinlog.kafka_types import TopicPartition
@@ -99,6 +106,7 @@ def copy(
         quarantine_poison=quarantine,
         transaction_bytes=bytes_,
         fetch_bytes=fetch_bytes,
+        fence_ms=epoch,
     )
     return LaneCopy(spec, source, target).run()  # type: ignore[arg-type]
 
@@ -133,6 +141,18 @@ def copy_ends(target: FakeTarget) -> dict[int, int | None]:
             key, _, headers = key_value_headers(memoryview(rest))
             partition = int(str(key).split('"partition":')[1].split(",")[0])
             found[partition] = parse_copy_end(headers)
+    return found
+
+
+def lane_counts(target: FakeTarget) -> dict[int, LaneCounts]:
+    """What committed progress tells of the lane that stored it, by partition."""
+    found = {}
+    for number in range(4):
+        for _, rest in target.committed(("offsets", number)):
+            key, _, headers = key_value_headers(memoryview(rest))
+            told = parse_lane_counts(headers)
+            assert told is not None
+            found[int(str(key).split('"partition":')[1].split(",")[0])] = told
     return found
 
 
@@ -197,6 +217,13 @@ def test_records_progress_and_map_agree(
     assert report.state == "done"
     for number, log in enumerate(partitions):
         agree(target, number, log)
+    counts = lane_counts(target)
+    assert {it.partition: (it.records, it.bytes) for it in report.ranges} == {
+        partition: (it.partition_records, it.partition_bytes) for partition, it in counts.items()
+    }
+    newest = newest_of_lanes(counts.values()).get(0, NO_COUNTS)
+    copied = sum(it.records for it in report.ranges), sum(it.bytes for it in report.ranges)
+    assert (*copied, report.transactions, 0) == (newest.records, newest.bytes, newest.commits, newest.behind)
 
 
 @pytest.mark.parametrize("tiers", [1, 2])
@@ -357,9 +384,23 @@ def test_after_any_number_of_doubts_nothing_is_lost_or_doubled(
     target.faults["produce"] = produce_faults
     target.faults["end_txn"] = commit_faults
     source = source_of([log], 300)
+    counted = {}
     for _ in doubts(source, target, log, bytes_):
-        pass
+        target.init()  # as the next fence does: now the last transaction has an end
+        counted |= {it.fence_ms: it.partition_records for it in lane_counts(target).values()}
+    counted |= {it.fence_ms: it.partition_records for it in lane_counts(target).values()}
     agree(target, 0, log)
+    assert len(log.visible) == sum(counted.values()), "dead or alive, lanes count what they committed"
+
+
+def test_what_is_behind_is_unknown_before_the_source_has_told() -> None:
+    """In follow mode a range has no end of its own, and 0 would say that nothing waits; in a cycle it has."""
+    target, source = FakeTarget(["A.t", "offsets", "map", "ledger", "aside"]), source_of([])
+    ranges = RangeSpec("t", TOPIC_ID, "A.t", 0, 3, NO_END), RangeSpec("t", TOPIC_ID, "A.t", 1, 3, 10)
+    for number, expected in ((0, UNKNOWN), (1, 7)):
+        spec = LaneSpec("A->B", 0, "lane", 1, 0, NOWHERE, NOWHERE, STATE, (ranges[number],))
+        lane = LaneCopy(spec, source, target)  # type: ignore[arg-type]
+        assert expected == lane.transaction.counts((), 0).behind
 
 
 @given(st.lists(logs(), min_size=1, max_size=3), st.integers(1, 500), st.lists(MOVES, max_size=12))
@@ -425,10 +466,11 @@ def test_the_others_commit_while_one_has_no_leader(monkeypatch: pytest.MonkeyPat
 def test_one_set_aside_for_too_long_is_tried_and_so_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may always be left in follow mode, and it must not go unsaid."""
     target = FakeTarget([])
-    zero, one = (SimpleNamespace(target=TopicPartition("A.t", number)) for number in (0, 1))
+    zero, one = (SimpleNamespace(target=TopicPartition("A.t", number), committed=0) for number in (0, 1))
     lane: Any = SimpleNamespace(brokers=target)
     spec: Any = SimpleNamespace(quarantine_poison=False)
-    transaction = copy_transaction.CopyTransaction(spec, lane, {it.target: it for it in (zero, one)}, list)  # type: ignore[misc]
+    ranges: Any = {it.target: it for it in (zero, one)}
+    transaction = copy_transaction.CopyTransaction(spec, lane, ranges, list, lambda: (0, None))
     target.topics["A.t"] = 2
     target.leaderless.add(zero.target)
     monkeypatch.setattr(copy_transaction, "_AGAIN_SECONDS", (0.0, 0.0))

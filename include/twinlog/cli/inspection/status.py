@@ -165,6 +165,12 @@ def _grids(whole: FlowStatus, named: frozenset[str] | None = None) -> Iterator[G
         config=lambda it: it.config[:12],
     )
     yield Grid.of(
+        f"{status.flow}: committed by its lanes since the last fence, each as of its last commit",
+        "lane | last commit (s ago): age_seconds | records | bytes | transactions: commits | refused: retries"
+        " | held up by quotas (s): throttled_seconds | still to copy: behind_records",
+        status.lanes,
+    )
+    yield Grid.of(
         f"{status.flow}: undecided, not copied before a transaction of the source ends",
         "what: message | what to do: hint",
         status.undecided,

@@ -22,6 +22,7 @@ from twinlog.batches.header import OLD_MAGIC
 from twinlog.batches.loopback import LaneWriters, LoopbackRecords
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.errors import FencedError, TerminalError, TwinlogError
+from twinlog.formats.lane_counts import UNKNOWN
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors
 from twinlog.lane.copy.copy_transaction import CopyTransaction, Queues
@@ -29,7 +30,7 @@ from twinlog.lane.copy.fence_watch import FenceWatch
 from twinlog.lane.copy.fetch_order import FetchOrder
 from twinlog.lane.copy.pace import Pace
 from twinlog.lane.copy.range_errors import SOURCE_LOST, RangeError, SourceError
-from twinlog.lane.copy.range_state import Counts, RangeCopy
+from twinlog.lane.copy.range_state import RangeCopy
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.lane.transaction import Writer
@@ -164,7 +165,11 @@ class LaneCopy:
             item.cutter.overwrites = True  # an answer is read before it is cut, and never again
         self._by_source = {item.source: item for item in ranges}
         by_target = {item.target: item for item in ranges}
-        self.transaction = CopyTransaction(spec, self._lane, by_target, self._recreated_ranges)
+        self.transaction = CopyTransaction(
+            spec, self._lane, by_target, self._recreated_ranges, self._standing
+        )
+        self._ends = sum(item.end for item in ranges)
+        self._untold = sum(item.end < 0 for item in ranges)
 
     def run(self) -> LaneReport:
         """Copy until every range is finished or has an error; report what was committed."""
@@ -198,24 +203,21 @@ class LaneCopy:
             cpu_seconds=time.process_time() - started,
             error=error,
             retries=self.transaction.retries,
-            throttled_ms=self.throttled_ms + self._lane.throttled_ms,
+            throttled_ms=self._standing()[0],
         )
 
     def counters(self) -> str:
         """Say how far the lane is, for a log."""
-        ranges = self._by_source.values()
-        copied = Counts()
-        for copy in ranges:
-            copied.add_all(copy.counts)
-        behind = sum(
-            max(min(range_copy.spec.end, range_copy.source_end) - range_copy.committed, 0)
-            for range_copy in ranges
-        )
+        counts = self.transaction.counts((), 0)
         return (
-            f"records={copied.records} bytes={copied.bytes} commits={self.transaction.count}"
-            f" retries={self.transaction.retries} throttled_ms={self.throttled_ms + self._lane.throttled_ms}"
-            f" offsets_behind={behind}"
+            f"records={counts.records} bytes={counts.bytes} commits={counts.commits}"
+            f" retries={counts.retries} throttled_ms={counts.throttled_ms}"
+            f" offsets_behind={'unknown' if counts.behind == UNKNOWN else counts.behind}"
         )
+
+    def _standing(self) -> tuple[int, int | None]:
+        """Return for how long quotas have held the lane up (ms), and the sum of its ranges' ends, None if unknown."""
+        return self.throttled_ms + self._lane.throttled_ms, None if self._untold else self._ends
 
     # --- the operations of a copy loop -----------------------------------------------------------------------
 
@@ -274,7 +276,10 @@ class LaneCopy:
             if copy.wanted and len(fetched.block) and fetched.asked_offset == start:
                 self._cut(copy, fetched, queues)
                 self.transaction.begin()
-            copy.source_end = fetched.readable_end(read_committed=self._spec.read_committed)
+            before = copy.end
+            copy.source_end = max(copy.sent, fetched.readable_end(read_committed=self._spec.read_committed))
+            self._ends += copy.end - before
+            self._untold -= before < 0
             if self._order is not None:
                 end = min(copy.spec.end, copy.source_end)
                 read, left = copy.sent - start, end - copy.sent

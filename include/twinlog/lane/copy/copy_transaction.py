@@ -16,11 +16,12 @@ from twinlog import clock
 from twinlog.batches import quarantine
 from twinlog.batches.outgoing import Outgoing
 from twinlog.errors import FormatError, TransientError, TwinlogError
+from twinlog.formats.lane_counts import UNKNOWN, LaneCounts
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy import loops, range_errors, state_records
 from twinlog.lane.copy.pace import OF_TIMEOUT
 from twinlog.lane.copy.range_errors import RangeError, culprits
-from twinlog.lane.copy.range_state import RangeCopy
+from twinlog.lane.copy.range_state import Counts, RangeCopy
 from twinlog.lane.in_flight import Refused, Written
 from twinlog.lane.producer import Lane
 from twinlog.lane.spec import LaneSpec
@@ -55,8 +56,9 @@ Queues = dict[TopicPartition, list[Outgoing]]
 class CopyTransaction:
     """The transactions of one lane's copy, one after the other.
 
-    `count` is the number of committed transactions, `retries` that of those refused.  `recreated_ranges` returns the
-    ranges that have read another incarnation of their topic than they were resolved for.
+    `count` is the number of committed transactions, `retries` that of those refused.
+    `recreated_ranges` returns the ranges that have read another incarnation of their topic than they were resolved for,
+    `standing` for how long quotas have held the lane up (ms), and the sum of the ranges' ends, None if unknown.
     """
 
     def __init__(
@@ -65,12 +67,14 @@ class CopyTransaction:
         lane: Lane,
         ranges: Mapping[TopicPartition, RangeCopy],
         recreated_ranges: Callable[[Collection[RangeCopy]], Sequence[RangeCopy]],
+        standing: Callable[[], tuple[int, int | None]],
     ) -> None:
         self._spec = spec
         self._lane = lane
         self._by_target = ranges
         self._quarantining = [*ranges.values()] if spec.quarantine_poison else []
         self._recreated_ranges = recreated_ranges
+        self._standing = standing
         self._open_bytes = self._open_stretches = 0
         self._opened_at: float | None = None
         self._leaderless_since: dict[TopicPartition, float] = {}
@@ -79,6 +83,8 @@ class CopyTransaction:
         self._last_targets: frozenset[TopicPartition] = frozenset()
         self._streaming: frozenset[TopicPartition] = frozenset()
         self.count = self.retries = 0
+        self._copied = Counts()
+        self._committed = sum(copy.committed for copy in ranges.values())
 
     def begin(self) -> None:
         """Note that records were read: from now on the transaction grows old, also while there is nothing to send.
@@ -179,6 +185,8 @@ class CopyTransaction:
             self._note_taken(copy.target for copy in progressed)
             now_ms = clock.now_ms()
             for copy in progressed:
+                self._copied.add_all(copy.open_counts)
+                self._committed += copy.sent - copy.committed
                 copy.confirm(now_ms)
         else:
             self._lane.abort()  # it was begun ahead, and no record came
@@ -215,7 +223,8 @@ class CopyTransaction:
         for batch in predicted:
             self._by_target[batch.partition].written(batch.outgoing, batch.base_offset)
         now, state = clock.now_ms(), self._spec.state
-        queues = state_records.batches(state_records.of_ranges(state, progressed, now), now)
+        records = state_records.of_ranges(state, progressed, now, self.counts(progressed, now))
+        queues = state_records.batches(records, now)
         for copy in progressed:
             try:
                 held = [*quarantine.batches(copy.captured(), state.quarantine_max_bytes, now)]
@@ -239,6 +248,24 @@ class CopyTransaction:
             self._abort()
             return False
         return True
+
+    def counts(self, progressed: Collection[RangeCopy], at_ms: int) -> LaneCounts:
+        """Count what the lane has committed at `at_ms`, with the open transaction of the ranges that `progressed`."""
+        throttled_ms, ends = self._standing()
+        reached = self._committed + sum(copy.sent - copy.committed for copy in progressed)
+        return LaneCounts(
+            fence_ms=self._spec.fence_ms,
+            lane=self._spec.lane,
+            at_ms=at_ms,
+            commits=self.count + bool(progressed),
+            retries=self.retries,
+            throttled_ms=throttled_ms,
+            behind=UNKNOWN if ends is None else ends - reached,
+            records=self._copied.records + sum(copy.open_counts.records for copy in progressed),
+            bytes=self._copied.bytes + sum(copy.open_counts.bytes for copy in progressed),
+            partition_records=0,
+            partition_bytes=0,
+        )
 
     def _require_state(self, refused: Collection[Refused]) -> None:
         """Raise if twinlog's own topics finally refuse a record: without them nothing can be committed."""

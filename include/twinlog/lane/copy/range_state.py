@@ -12,7 +12,7 @@ Invariants.
   `downstream` are the ends of the last one.
 - `piece` holds the extents committed since that map segment was begun; `draft` holds the segment with the open
   transaction's extents.
-- `source_end` is the end of what the source has to copy, as far as it has told.
+- `source_end` is the end of what the source has to copy, -1 before it has told.
 - `copy_end` is the downstream offset behind the last committed record, by any lane; None if unknown.
 - Between transactions `sent == committed`, and `extents` is empty.
 - `epoch` is the source's leader epoch of the last batch sent, -1 unknown; `committed_epoch` is that of the last
@@ -32,7 +32,7 @@ from twinlog.batches.transform.apply import Transform
 from twinlog.formats.map.offset_map import SegmentDraft
 from twinlog.kafka_types import TopicPartition
 from twinlog.lane.copy.range_errors import RangeError
-from twinlog.lane.spec import RangeReport, RangeSpec
+from twinlog.lane.spec import NO_END, RangeReport, RangeSpec
 
 PIECE_RUNS = 128
 """The number of extents from which on a new map segment is begun.
@@ -98,7 +98,7 @@ class RangeCopy:
     committed_epoch: int = -1
     latency_ms: int | None = None
     notes_chain: bool = False
-    source_end: int = 0
+    source_end: int = -1
 
     @classmethod
     def begin(cls, spec: RangeSpec, *, quarantine: bool, arena: Arena, codec: int | None = None) -> RangeCopy:
@@ -141,6 +141,11 @@ class RangeCopy:
     def wanted(self) -> bool:
         """Say whether there is more to fetch."""
         return self.error is None and self.sent < self.spec.end
+
+    @property
+    def end(self) -> int:
+        """Return the upstream offset up to which there is something to copy now; -1 before the source has told."""
+        return self.source_end if self.spec.end == NO_END else self.spec.end
 
     @property
     def sent_end(self) -> int | None:

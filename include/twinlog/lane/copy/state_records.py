@@ -9,6 +9,7 @@ from functools import cache
 from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.record import Headers, Record, build_batch, record_rest
+from twinlog.formats.lane_counts import LaneCounts, lane_header
 from twinlog.formats.ledger.entry import LEDGER_PARTITION, LedgerEntry
 from twinlog.formats.ledger.parts import in_parts
 from twinlog.formats.ledger.records import Quarantine
@@ -43,11 +44,21 @@ class StateRecord(OfPartition):
         return cls(ledger_topic, LEDGER_PARTITION, entry.key(), entry.value(), splits=True)
 
 
-def of_ranges(state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int) -> Iterator[StateRecord]:
-    """Yield progress, map and quarantined offsets of the ranges that advanced in the open transaction."""
+def of_ranges(
+    state: StateTopics, progressed: Iterable[RangeCopy], now_ms: int, lane: LaneCounts
+) -> Iterator[StateRecord]:
+    """Yield progress, map and quarantined offsets of the ranges that advanced in the open transaction.
+
+    Progress tells with it what the `lane` has copied then, and how much of that is of its partition.
+    """
     for copy in progressed:
         spec = copy.spec
-        yield progress_record(state, spec.topic, spec.partition, copy.sent - 1, copy.sent_end)
+        own = lane._replace(
+            partition_records=copy.counts.records + copy.open_counts.records,
+            partition_bytes=copy.counts.bytes + copy.open_counts.bytes,
+        )
+        place = spec.topic, spec.partition
+        yield progress_record(state, *place, copy.sent - 1, copy.sent_end, lane_header(own))
         # Also without extents: the segment then says that nothing was there to copy, so the map knows its range.
         for first_upstream, piece in copy.map_pieces():
             key = MapKey(*spec.life, first_upstream)
@@ -80,15 +91,21 @@ def own_key(state: StateTopics, key: bytes) -> connect_offset.SourceOffsetKey | 
 
 
 def progress_record(
-    state: StateTopics, topic: str, partition: int, last_upstream: int | None, copy_end: int | None = None
+    state: StateTopics,
+    topic: str,
+    partition: int,
+    last_upstream: int | None,
+    copy_end: int | None = None,
+    told: Headers = (),
 ) -> StateRecord:
     """Make the record that a source partition is copied through `last_upstream`; None forgets its progress.
 
-    `copy_end` is the end of the copy at that progress (downstream), None if it is not known.
+    `copy_end` is the end of the copy at that progress (downstream), None if it is not known; `told` are more headers.
     """
     key, number = _progress_place(state, topic, partition)
     value = None if last_upstream is None else connect_offset.offset_value(last_upstream)
-    return StateRecord(state.offsets_topic, number, key, value, connect_offset.copy_end_header(copy_end))
+    headers = (*connect_offset.copy_end_header(copy_end), *told)
+    return StateRecord(state.offsets_topic, number, key, value, headers)
 
 
 def map_record(state: StateTopics, key: MapKey, piece: bytes | None) -> StateRecord:
