@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 from greeting_broker import TODAY, broker
@@ -14,9 +15,10 @@ from twinlog.protocol.kafka_python import (
     NEEDED,
     NEEDED_OF_TARGET,
     require,
-    require_target,
 )
 from twinlog.protocol.socket.connection import Connection
+
+require_target = partial(require, target=True)
 
 KAFKA_2_8 = {0: (0, 9), 1: (0, 12), 2: (0, 6), 3: (0, 11), 10: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3)}
 KAFKA_2_0 = {0: (0, 6), 1: (0, 8), 2: (0, 3), 3: (0, 6), 10: (0, 2), 22: (0, 1), 24: (0, 1), 26: (0, 1)}

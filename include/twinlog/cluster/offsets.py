@@ -13,7 +13,7 @@ from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
-from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
+from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, list_offsets
 from twinlog.protocol.errors import LEADER_MOVED, Code
 from twinlog.protocol.socket.connection import Connection
 
@@ -80,20 +80,8 @@ def _ask(
 def _list_offsets(
     brokers: Brokers, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool
 ) -> Answers[TopicPartition, int]:
-    request = kafka_python.LIST_OFFSETS.request.ListOffsetsTopic
-    part = request.ListOffsetsPartition
-
     def ask(leader: Connection, places: list[TopicPartition]) -> Any:
-        by_topic = grouped(
-            (it.topic, part(partition_index=it.partition, current_leader_epoch=-1, timestamp=timestamp))
-            for it in places
-        )
-        return leader.call(
-            kafka_python.LIST_OFFSETS,
-            replica_id=-1,
-            isolation_level=int(read_committed),
-            topics=[request(name=name, partitions=its) for name, its in by_topic.items()],
-        )
+        return list_offsets(leader, places, timestamp, read_committed=read_committed)
 
     return sorted_out(
         partitions,

@@ -328,18 +328,8 @@ class Brokers:
         self, node: int, partitions: list[TopicPartition], timestamp: int, *, read_committed: bool
     ) -> dict[TopicPartition, int]:
         """Ask the leader of some partitions for one offset each; leave out those that it does not lead, for now."""
-        request = kafka_python.LIST_OFFSETS.request
-        entry = request.ListOffsetsTopic.ListOffsetsPartition
-        by_topic = grouped(
-            (topic, entry(partition_index=partition, current_leader_epoch=-1, timestamp=timestamp))
-            for topic, partition in partitions
-        )
-        answer = self.node(node, "coordinate").call(
-            kafka_python.LIST_OFFSETS,
-            replica_id=-1,
-            isolation_level=int(read_committed),
-            topics=[request.ListOffsetsTopic(name=name, partitions=its) for name, its in by_topic.items()],
-        )
+        leader = self.node(node, "coordinate")
+        answer = list_offsets(leader, partitions, timestamp, read_committed=read_committed)
         found: dict[TopicPartition, int] = {}
         for place, item in (
             (TopicPartition(topic.name, partition.partition_index), partition)
@@ -415,6 +405,24 @@ class Brokers:
     def _unsettled(self, what: str, seconds: float) -> TransientError:
         alias = self.settings.alias
         return TransientError(f"cluster {alias}: {what} after {seconds:.0f} s", code=UNSETTLED, cluster=alias)
+
+
+def list_offsets(
+    leader: Connection, partitions: Iterable[TopicPartition], timestamp: int, *, read_committed: bool
+) -> Any:
+    """Ask the leader of some partitions for one offset each, as `Brokers.offsets` does; return its answer."""
+    request = kafka_python.LIST_OFFSETS.request.ListOffsetsTopic
+    entry = request.ListOffsetsPartition
+    by_topic = grouped(
+        (topic, entry(partition_index=partition, current_leader_epoch=-1, timestamp=timestamp))
+        for topic, partition in partitions
+    )
+    return leader.call(
+        kafka_python.LIST_OFFSETS,
+        replica_id=-1,
+        isolation_level=int(read_committed),
+        topics=[request(name=name, partitions=its) for name, its in by_topic.items()],
+    )
 
 
 def printed(topic_id: UUID | None) -> str:

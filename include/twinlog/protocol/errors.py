@@ -198,7 +198,7 @@ def unreachable(alias: str, reason: str, address: str = "", **data: Any) -> Clus
     )
 
 
-def tls_failed(alias: str, reason: str, address: str = "") -> ClusterRefused:
+def tls_failed(alias: str, reason: str, address: str) -> ClusterRefused:
     """Make the error for a failed TLS handshake: a matter of certificates or of the port, not of waiting."""
     return ClusterRefused(
         f"the TLS handshake with cluster {alias}{_at(address)} failed: {reason}",
@@ -295,6 +295,8 @@ def _rows(*rows: tuple[frozenset[Code], ErrorAction]) -> Mapping[int, ErrorActio
     return {code: error_action for codes, error_action in rows for code in codes}
 
 
+_ENDS_A_WRITER = (FENCED, ErrorAction.FENCED), (_NOT_ALLOWED, ErrorAction.STOP)
+
 TABLE: Mapping[Request, Mapping[int, ErrorAction]] = {
     Request.FETCH: _rows(
         (
@@ -318,8 +320,7 @@ TABLE: Mapping[Request, Mapping[int, ErrorAction]] = {
         (_MAY_BE_WRITTEN | NOT_APPENDED, ErrorAction.RESEND),
         (TOO_LARGE, ErrorAction.SPLIT),
         ((REFUSED_RECORDS - TOO_LARGE) | _REFUSED_TOPIC | {Code.CORRUPT_MESSAGE}, ErrorAction.END_RANGE),
-        (FENCED, ErrorAction.FENCED),
-        (_NOT_ALLOWED, ErrorAction.STOP),
+        *_ENDS_A_WRITER,
     ),
     Request.ADD_PARTITIONS: _rows(
         (_BUSY, ErrorAction.REPEAT),
@@ -329,19 +330,16 @@ TABLE: Mapping[Request, Mapping[int, ErrorAction]] = {
         ),  # twinlog's own answer (lane/open_transactions.py)
         # An unknown topic is asked for again first: the coordinator may lag (lane/transaction.py).
         (_REFUSED_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}, ErrorAction.END_RANGE),
-        (FENCED, ErrorAction.FENCED),
-        (_NOT_ALLOWED, ErrorAction.STOP),
+        *_ENDS_A_WRITER,
     ),
     Request.END_TXN: _rows(
         # A coordinator that is just asked to fence us also fails to end the transaction (IllegalStateException).
         (_BUSY | {Code.UNKNOWN_SERVER_ERROR}, ErrorAction.REPEAT),
-        (FENCED, ErrorAction.FENCED),
-        (_NOT_ALLOWED, ErrorAction.STOP),
+        *_ENDS_A_WRITER,
     ),
     Request.INIT_PRODUCER: _rows(
         (_BUSY, ErrorAction.REPEAT),
-        (FENCED, ErrorAction.FENCED),
-        (_NOT_ALLOWED, ErrorAction.STOP),
+        *_ENDS_A_WRITER,
     ),
     Request.LOOK_UP: _rows(
         (

@@ -14,16 +14,21 @@ from typing import Final
 
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
-from twinlog.protocol.wire import MIN_BYTES, Fetched, FetchPosition, FetchSession
+from twinlog.protocol.wire import (
+    FETCH_HEAD,
+    FETCHED_PARTITION,
+    INT16,
+    INT32,
+    MIN_BYTES,
+    Fetched,
+    FetchPosition,
+    FetchSession,
+)
 
 VERSION: Final = 13
 _ID_BYTES = 16
-_HEAD = struct.Struct(">iiiibii")
 _PARTITION = struct.Struct(">iiqiqib")
-_FETCHED = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qqb")
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
 _NO_TAGS = b"\x00"
 
 
@@ -51,18 +56,16 @@ def fetch_request(
         )
         for position in positions
     )
-    gone = grouped(forgotten)
+    gone = grouped((topic, INT32.pack(partition)) for topic, partition in forgotten)
     isolation = int(read_committed)
     parts = [
         _NO_TAGS,
-        _HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch),
-        _count(len(topics)),
+        FETCH_HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch),
     ]
-    for topic, partitions in topics.items():
-        parts += (ids[topic], _count(len(partitions)), *partitions, _NO_TAGS)
-    parts.append(_count(len(gone)))
-    for topic, numbers in gone.items():
-        parts += (ids[topic], _count(len(numbers)), *map(_INT32.pack, numbers), _NO_TAGS)
+    for by_topic in (topics, gone):
+        parts.append(_count(len(by_topic)))
+        for topic, partitions in by_topic.items():
+            parts += (ids[topic], _count(len(partitions)), *partitions, _NO_TAGS)
     name = rack.encode()
     parts += (_count(len(name)), name, _NO_TAGS)
     return b"".join(parts)
@@ -71,8 +74,8 @@ def fetch_request(
 def fetch_response(payload: memoryview, names: Mapping[bytes, str]) -> tuple[int, int, int, list[Fetched]]:
     """Cut an answer (behind its correlation id); return throttle (ms), error code, session id, and partitions."""
     at = _skip_tags(payload, 0)
-    (throttle_ms,) = _INT32.unpack_from(payload, at)
-    error, session = _INT16.unpack_from(payload, at + 4)[0], _INT32.unpack_from(payload, at + 6)[0]
+    (throttle_ms,) = INT32.unpack_from(payload, at)
+    error, session = INT16.unpack_from(payload, at + 4)[0], INT32.unpack_from(payload, at + 6)[0]
     topics, at = _read_count(payload, at + 10)
     result: list[Fetched] = []
     for _ in range(topics):
@@ -86,14 +89,14 @@ def fetch_response(payload: memoryview, names: Mapping[bytes, str]) -> tuple[int
 
 
 def _read_partition(payload: memoryview, at: int, topic: str) -> tuple[Fetched, int]:
-    number, code, high_watermark, stable, _ = _FETCHED.unpack_from(payload, at)
-    count, at = _read_count(payload, at + _FETCHED.size)
+    number, code, high_watermark, stable, _ = FETCHED_PARTITION.unpack_from(payload, at)
+    count, at = _read_count(payload, at + FETCHED_PARTITION.size)
     aborted: list[tuple[int, int]] = []
     for _ in range(count):
         producer, first, tags = _ABORTED.unpack_from(payload, at)
         aborted.append((producer, first))
         at = at + _ABORTED.size if not tags else _skip_tags(payload, at + _ABORTED.size - 1)
-    (preferred,) = _INT32.unpack_from(payload, at)
+    (preferred,) = INT32.unpack_from(payload, at)
     size, at = _read_count(payload, at + 4)
     block = payload[at : at + size]
     at = _skip_tags(payload, at + size)

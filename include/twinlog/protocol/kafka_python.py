@@ -3,8 +3,7 @@
 kafka-python's internals are not a stable interface, so its version is pinned, and tests/protocol/messages.txt holds
 what twinlog needs of them.  All of it passes through `encode`, `decode`, `old_message` and `sasl_mechanism`.  Brokers
 from 2.8 to 4.4 support the versions chosen here; if a broker offers less, `Connection.version_of` picks the highest
-version that both sides know, and `require` refuses a broker that is too old to read from, `require_target` one that is
-too old to write to.
+version that both sides know, and `require` refuses a broker that is too old to read from, or to write to.
 """
 
 from __future__ import annotations
@@ -12,21 +11,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Final, Protocol
 
 from kafka.errors import KafkaError
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
-from kafka.protocol import admin, consumer, metadata, producer
-from kafka.protocol.admin import acl, client_quotas, transactions
-from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from kafka.record.legacy_records import LegacyRecordBatch
 
 from twinlog import __version__
@@ -53,6 +45,11 @@ class Api:
         return str(self.request.__name__).removesuffix("Request")
 
 
+def _api(module: ModuleType, name: str, version: int) -> Api:
+    """Find both classes of a request of kafka-python's by the request's name in Kafka's protocol."""
+    return Api(getattr(module, f"{name}Request"), getattr(module, f"{name}Response"), version)
+
+
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
     """Ask about groups of the protocol of KIP-848."""
 
@@ -77,58 +74,54 @@ class AlterShareGroupOffsetsResponse(ApiMessage, load_json=MESSAGES):  # type: i
     """Tell for each partition whether its start offset was set."""
 
 
-API_VERSIONS = Api(metadata.ApiVersionsRequest, metadata.ApiVersionsResponse, 0)
-METADATA = Api(metadata.MetadataRequest, metadata.MetadataResponse, 12)
-DESCRIPTION = Api(metadata.MetadataRequest, metadata.MetadataResponse, 10)
+API_VERSIONS = _api(metadata, "ApiVersions", 0)
+METADATA = _api(metadata, "Metadata", 12)
+DESCRIPTION = _api(metadata, "Metadata", 10)
 """The last version that tells what this user may do on the cluster, beside what it may do on topics."""
 
-FIND_COORDINATOR = Api(metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, 3)
-FIND_COORDINATORS = Api(metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, 4)
-DESCRIBE_LOG_DIRS = Api(DescribeLogDirsRequest, DescribeLogDirsResponse, 4)
-CREATE_TOPICS = Api(admin.CreateTopicsRequest, admin.CreateTopicsResponse, 5)
-CREATE_PARTITIONS = Api(admin.CreatePartitionsRequest, admin.CreatePartitionsResponse, 2)
-DELETE_TOPICS = Api(admin.DeleteTopicsRequest, admin.DeleteTopicsResponse, 4)
+FIND_COORDINATOR = _api(metadata, "FindCoordinator", 3)
+FIND_COORDINATORS = _api(metadata, "FindCoordinator", 4)
+DESCRIBE_LOG_DIRS = _api(admin, "DescribeLogDirs", 4)
+CREATE_TOPICS = _api(admin, "CreateTopics", 5)
+CREATE_PARTITIONS = _api(admin, "CreatePartitions", 2)
+DELETE_TOPICS = _api(admin, "DeleteTopics", 4)
 """The versions of these three that brokers hold back by a throttle; later ones they refuse over a quota (KIP-599)."""
 
-DELETE_RECORDS = Api(admin.DeleteRecordsRequest, admin.DeleteRecordsResponse, 2)
-DESCRIBE_CONFIGS = Api(admin.DescribeConfigsRequest, admin.DescribeConfigsResponse, 2)
-ALTER_CONFIGS = Api(admin.IncrementalAlterConfigsRequest, admin.IncrementalAlterConfigsResponse, 1)
-LIST_GROUPS = Api(admin.ListGroupsRequest, admin.ListGroupsResponse, 5)
-OFFSET_FETCH = Api(consumer.OffsetFetchRequest, consumer.OffsetFetchResponse, 8)
-JOIN_GROUP = Api(consumer.JoinGroupRequest, consumer.JoinGroupResponse, 3)
+DELETE_RECORDS = _api(admin, "DeleteRecords", 2)
+DESCRIBE_CONFIGS = _api(admin, "DescribeConfigs", 2)
+ALTER_CONFIGS = _api(admin, "IncrementalAlterConfigs", 1)
+LIST_GROUPS = _api(admin, "ListGroups", 5)
+OFFSET_FETCH = _api(consumer, "OffsetFetch", 8)
+JOIN_GROUP = _api(consumer, "JoinGroup", 3)
 """The last version in which one request joins."""
 
-SYNC_GROUP = Api(consumer.SyncGroupRequest, consumer.SyncGroupResponse, 2)
-LEAVE_GROUP = Api(consumer.LeaveGroupRequest, consumer.LeaveGroupResponse, 2)
-OFFSET_COMMIT = Api(consumer.OffsetCommitRequest, consumer.OffsetCommitResponse, 8)
-DESCRIBE_GROUPS = Api(admin.DescribeGroupsRequest, admin.DescribeGroupsResponse, 5)
+SYNC_GROUP = _api(consumer, "SyncGroup", 2)
+LEAVE_GROUP = _api(consumer, "LeaveGroup", 2)
+OFFSET_COMMIT = _api(consumer, "OffsetCommit", 8)
+DESCRIBE_GROUPS = _api(admin, "DescribeGroups", 5)
 DESCRIBE_CONSUMER_GROUPS = Api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0)
 DESCRIBE_SHARE_OFFSETS = Api(DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse, 1)
 ALTER_SHARE_OFFSETS = Api(AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse, 0)
-DELETE_GROUPS = Api(admin.DeleteGroupsRequest, admin.DeleteGroupsResponse, 2)
-LIST_OFFSETS = Api(consumer.ListOffsetsRequest, consumer.ListOffsetsResponse, 5)
+DELETE_GROUPS = _api(admin, "DeleteGroups", 2)
+LIST_OFFSETS = _api(consumer, "ListOffsets", 5)
 
-FETCH = Api(consumer.FetchRequest, consumer.FetchResponse, 11)
+FETCH = _api(consumer, "Fetch", 11)
 """Used to look at a single batch; batches to copy are fetched by `twinlog.protocol.wire`."""
 
-EPOCH_ENDS = Api(consumer.OffsetForLeaderEpochRequest, consumer.OffsetForLeaderEpochResponse, 4)
-INIT_PRODUCER_ID = Api(producer.InitProducerIdRequest, producer.InitProducerIdResponse, 4)
-ADD_PARTITIONS = Api(producer.AddPartitionsToTxnRequest, producer.AddPartitionsToTxnResponse, 2)
-DESCRIBE_PRODUCERS = Api(transactions.DescribeProducersRequest, transactions.DescribeProducersResponse, 0)
-LIST_TRANSACTIONS = Api(transactions.ListTransactionsRequest, transactions.ListTransactionsResponse, 0)
-DESCRIBE_TRANSACTIONS = Api(
-    transactions.DescribeTransactionsRequest, transactions.DescribeTransactionsResponse, 0
-)
-END_TXN = Api(producer.EndTxnRequest, producer.EndTxnResponse, 2)
-SASL_HANDSHAKE = Api(SaslHandshakeRequest, SaslHandshakeResponse, 1)
-SASL_AUTHENTICATE = Api(SaslAuthenticateRequest, SaslAuthenticateResponse, 1)
-DESCRIBE_ACLS = Api(acl.DescribeAclsRequest, acl.DescribeAclsResponse, 3)
-CREATE_ACLS = Api(acl.CreateAclsRequest, acl.CreateAclsResponse, 3)
-DELETE_ACLS = Api(acl.DeleteAclsRequest, acl.DeleteAclsResponse, 3)
-DESCRIBE_CLIENT_QUOTAS = Api(
-    client_quotas.DescribeClientQuotasRequest, client_quotas.DescribeClientQuotasResponse, 1
-)
-ALTER_CLIENT_QUOTAS = Api(client_quotas.AlterClientQuotasRequest, client_quotas.AlterClientQuotasResponse, 1)
+EPOCH_ENDS = _api(consumer, "OffsetForLeaderEpoch", 4)
+INIT_PRODUCER_ID = _api(producer, "InitProducerId", 4)
+ADD_PARTITIONS = _api(producer, "AddPartitionsToTxn", 2)
+DESCRIBE_PRODUCERS = _api(admin, "DescribeProducers", 0)
+LIST_TRANSACTIONS = _api(admin, "ListTransactions", 0)
+DESCRIBE_TRANSACTIONS = _api(admin, "DescribeTransactions", 0)
+END_TXN = _api(producer, "EndTxn", 2)
+SASL_HANDSHAKE = _api(sasl, "SaslHandshake", 1)
+SASL_AUTHENTICATE = _api(sasl, "SaslAuthenticate", 1)
+DESCRIBE_ACLS = _api(admin, "DescribeAcls", 3)
+CREATE_ACLS = _api(admin, "CreateAcls", 3)
+DELETE_ACLS = _api(admin, "DeleteAcls", 3)
+DESCRIBE_CLIENT_QUOTAS = _api(admin, "DescribeClientQuotas", 1)
+ALTER_CLIENT_QUOTAS = _api(admin, "AlterClientQuotas", 1)
 
 
 def assigned(block: bytes) -> list[tuple[str, int]]:
@@ -275,27 +268,24 @@ OLDEST_SOURCE: Final = "2.0"
 OLDEST_TARGET: Final = "2.8"
 """The first whose Metadata has topic ids (v10, KIP-516), which tell a recreated copy from the one that was written."""
 
-NEEDED: Final[Mapping[int, tuple[str, int, int]]] = {
+Versions = Mapping[int, tuple[str, int, int]]
+
+
+def _versions(*known: tuple[int, Api]) -> Versions:
+    return {api.request.API_KEY: (api.name, lowest, api.version) for lowest, api in known}
+
+
+NEEDED: Final[Versions] = {
     wire.FETCH: ("Fetch", wire.OLDEST_FETCH_VERSION, wire.FETCH_VERSION),
-    **{
-        api.request.API_KEY: (api.name, lowest, api.version)
-        for lowest, api in ((2, LIST_OFFSETS), (5, METADATA), (1, FIND_COORDINATORS))
-    },
+    **_versions((2, LIST_OFFSETS), (5, METADATA), (1, FIND_COORDINATORS)),
 }
 """By api key: name, and the lowest and highest version that twinlog speaks to a source; 2.0 to 4.3 offer them."""
 
-NEEDED_OF_TARGET: Final[Mapping[int, tuple[str, int, int]]] = {
+NEEDED_OF_TARGET: Final[Versions] = {
     wire.PRODUCE: ("Produce", wire.PRODUCE_VERSION, wire.PRODUCE_VERSION),
-    **{
-        api.request.API_KEY: (api.name, lowest, api.version)
-        for lowest, api in (
-            (10, METADATA),
-            (3, FIND_COORDINATORS),
-            (3, INIT_PRODUCER_ID),
-            (2, ADD_PARTITIONS),
-            (2, END_TXN),
-        )
-    },
+    **_versions(
+        (10, METADATA), (3, FIND_COORDINATORS), (3, INIT_PRODUCER_ID), (2, ADD_PARTITIONS), (2, END_TXN)
+    ),
 }
 """The same for a target; 2.8 to 4.3 offer them."""
 
@@ -315,28 +305,20 @@ def not_offered(name: str, alias: str, address: str) -> ClusterRefused:
     )
 
 
-def require(offered: Mapping[int, tuple[int, int]], alias: str, address: str) -> None:
+def require(
+    offered: Mapping[int, tuple[int, int]], alias: str, address: str, *, target: bool = False
+) -> None:
     """Check the lowest and highest version of each request that a broker offers, by api key (its ApiVersions answer).
 
-    A request that not every cluster needs may be missing.  Raises ClusterRefused (code `broker-version`), which names
-    the broker and the first request that it cannot take.
+    Checks what a source needs, or what only a `target` does.  A request that not every cluster needs may be missing.
+    Raises ClusterRefused (code `broker-version`), which names the broker and the first request that it cannot take.
     """
-    _require(NEEDED, offered, alias, address, f"Kafka {OLDEST_SOURCE} is the oldest to copy from")
-
-
-def require_target(offered: Mapping[int, tuple[int, int]], alias: str, address: str) -> None:
-    """Check the same for what only a target needs.  Raises ClusterRefused (code `broker-version`)."""
-    hint = f"Kafka {OLDEST_TARGET} is the oldest to copy to; a source may be older, from {OLDEST_SOURCE} on"
-    _require(NEEDED_OF_TARGET, offered, alias, address, hint)
-
-
-def _require(
-    needed: Mapping[int, tuple[str, int, int]],
-    offered: Mapping[int, tuple[int, int]],
-    alias: str,
-    address: str,
-    hint: str,
-) -> None:
+    needed, hint = NEEDED, f"Kafka {OLDEST_SOURCE} is the oldest to copy from"
+    if target:
+        needed = NEEDED_OF_TARGET
+        hint = (
+            f"Kafka {OLDEST_TARGET} is the oldest to copy to; a source may be older, from {OLDEST_SOURCE} on"
+        )
     for key, (name, low, high) in needed.items():
         if key not in offered:
             if key not in _ALWAYS:

@@ -36,7 +36,7 @@ from twinlog.batches.header import (
     require_crc,
     walk,
 )
-from twinlog.batches.record import Record, build_batch, record_rest
+from twinlog.batches.record import Record, build_batch, record_rest, stretches
 from twinlog.errors import FormatError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.wire import Fetched
@@ -175,13 +175,10 @@ def _record(message: Any, offset: int, append_time: int | None = None) -> Record
 def _batches(records: list[Record], codec: int) -> bytes:
     """Build one batch for each stretch of consecutive offsets, each with its base offset."""
     out = bytearray()
-    first = 0
-    for index in range(1, len(records) + 1):
-        if index == len(records) or records[index].offset != records[index - 1].offset + 1:
-            batch = build_batch(records[first:index], codec)
-            _BASE_OFFSET.pack_into(batch, 0, records[first].offset)
-            out += batch
-            first = index
+    for stretch in stretches(records):
+        batch = build_batch(stretch, codec)
+        _BASE_OFFSET.pack_into(batch, 0, stretch[0].offset)
+        out += batch
     return bytes(out)
 
 

@@ -31,12 +31,12 @@ MIN_BYTES: Final = 1
 """A fetch is answered as soon as at least one byte is available."""
 
 _REQUEST_HEAD = struct.Struct(">ihhi")
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
-_FETCH_HEAD = struct.Struct(">iiiibii")
+INT16 = struct.Struct(">h")
+INT32 = struct.Struct(">i")
+FETCH_HEAD = struct.Struct(">iiiibii")
 _FETCH_PARTITION = struct.Struct(">iiqqi")
 _FETCH_PARTITION_BEFORE_EPOCHS = struct.Struct(">iqqi")
-_FETCHED_PARTITION = struct.Struct(">ihqqq")
+FETCHED_PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _PRODUCE_HEAD = struct.Struct(">hi")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
@@ -111,7 +111,7 @@ def string(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
     raw = text.encode()
-    return _INT16.pack(len(raw)) + raw
+    return INT16.pack(len(raw)) + raw
 
 
 def framed(api: int, version: int, correlation: int, client_id: str, body: Sequence[Buffer]) -> list[Buffer]:
@@ -138,15 +138,13 @@ def fetch_request(
     `rack` lets leaders name a replica there instead of answering with records; brokers before v11 (2.3) do not know it.
     """
     topics = grouped((position.topic, _asked(position, version)) for position in positions)
-    gone = grouped((topic, _INT32.pack(partition)) for topic, partition in forgotten)
+    gone = grouped((topic, INT32.pack(partition)) for topic, partition in forgotten)
     isolation = int(read_committed)
-    parts = [_FETCH_HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch)]
-    parts.append(_INT32.pack(len(topics)))
-    for topic, partitions in topics.items():
-        parts += (string(topic), _INT32.pack(len(partitions)), *partitions)
-    parts.append(_INT32.pack(len(gone)))
-    for topic, numbers in gone.items():
-        parts += (string(topic), _INT32.pack(len(numbers)), *numbers)
+    parts = [FETCH_HEAD.pack(-1, max_wait_ms, MIN_BYTES, max_bytes, isolation, session.id, session.epoch)]
+    for by_topic in (topics, gone):
+        parts.append(INT32.pack(len(by_topic)))
+        for topic, partitions in by_topic.items():
+            parts += (string(topic), INT32.pack(len(partitions)), *partitions)
     if version >= _WITH_RACK:
         parts.append(string(rack))
     return b"".join(parts)
@@ -161,26 +159,26 @@ def _asked(position: FetchPosition, version: int) -> bytes:
 
 def fetch_response(payload: memoryview, version: int = FETCH_VERSION) -> tuple[int, int, int, list[Fetched]]:
     """Cut an answer (behind its correlation id); return throttle (ms), error code, session id, and partitions."""
-    (throttle_ms,) = _INT32.unpack_from(payload, 0)
-    error, session = _INT16.unpack_from(payload, 4)[0], _INT32.unpack_from(payload, 6)[0]
+    (throttle_ms,) = INT32.unpack_from(payload, 0)
+    error, session = INT16.unpack_from(payload, 4)[0], INT32.unpack_from(payload, 6)[0]
     at = 10
-    (topics,) = _INT32.unpack_from(payload, at)
+    (topics,) = INT32.unpack_from(payload, at)
     at += 4
     result: list[Fetched] = []
     for _ in range(topics):
         topic, at = read_string(payload, at)
-        (partitions,) = _INT32.unpack_from(payload, at)
+        (partitions,) = INT32.unpack_from(payload, at)
         at += 4
         for _ in range(partitions):
-            number, code, high_watermark, stable, _ = _FETCHED_PARTITION.unpack_from(payload, at)
-            at += _FETCHED_PARTITION.size
+            number, code, high_watermark, stable, _ = FETCHED_PARTITION.unpack_from(payload, at)
+            at += FETCHED_PARTITION.size
             aborted, at = _read_aborted(payload, at)
             preferred = -1
             if version >= _WITH_RACK:
-                (preferred,) = _INT32.unpack_from(payload, at)
-                at += _INT32.size
-            (size,) = _INT32.unpack_from(payload, at)
-            at += _INT32.size
+                (preferred,) = INT32.unpack_from(payload, at)
+                at += INT32.size
+            (size,) = INT32.unpack_from(payload, at)
+            at += INT32.size
             size = max(size, 0)
             block = payload[at : at + size]
             at += size
@@ -198,12 +196,10 @@ def produce_request(
 
     Brokers refuse two batches of one partition in a request or, worse, silently drop one.
     """
-    head = bytearray(
-        string(transactional_id) + _PRODUCE_HEAD.pack(-1, timeout_ms) + _INT32.pack(len(batches))
-    )
+    head = bytearray(string(transactional_id) + _PRODUCE_HEAD.pack(-1, timeout_ms) + INT32.pack(len(batches)))
     parts: list[Buffer] = []
     for topic, partitions in batches.items():
-        head += string(topic) + _INT32.pack(len(partitions))
+        head += string(topic) + INT32.pack(len(partitions))
         for partition, batch in partitions:
             head += _PARTITION_AND_SIZE.pack(partition, len(batch))
             parts += (bytes(head), batch)
@@ -213,12 +209,12 @@ def produce_request(
 
 def produce_response(payload: memoryview) -> list[Produced]:
     """Decode a produce answer (behind its correlation id).  Topics come in any order: match by name and number."""
-    (topics,) = _INT32.unpack_from(payload, 0)
+    (topics,) = INT32.unpack_from(payload, 0)
     at = 4
     result: list[Produced] = []
     for _ in range(topics):
         topic, at = read_string(payload, at)
-        (partitions,) = _INT32.unpack_from(payload, at)
+        (partitions,) = INT32.unpack_from(payload, at)
         at += 4
         for _ in range(partitions):
             number, code, base, _, _, count = _PRODUCED_PARTITION.unpack_from(payload, at)
@@ -231,7 +227,7 @@ def produce_response(payload: memoryview) -> list[Produced]:
 
 def produce_throttle_ms(payload: memoryview) -> int:
     """Return for how long the broker reads nothing more from the connection of a produce answer (KIP-219)."""
-    return int(_INT32.unpack_from(payload, len(payload) - _INT32.size)[0])
+    return int(INT32.unpack_from(payload, len(payload) - INT32.size)[0])
 
 
 def _read_record_errors(payload: memoryview, at: int, count: int) -> tuple[tuple[tuple[int, str], ...], int]:
@@ -239,7 +235,7 @@ def _read_record_errors(payload: memoryview, at: int, count: int) -> tuple[tuple
         return (), at
     errors = []
     for _ in range(count):
-        (index,) = _INT32.unpack_from(payload, at)
+        (index,) = INT32.unpack_from(payload, at)
         text, at = read_string(payload, at + 4)
         errors.append((index, text))
     return tuple(errors), at
@@ -247,7 +243,7 @@ def _read_record_errors(payload: memoryview, at: int, count: int) -> tuple[tuple
 
 def read_string(payload: memoryview, at: int) -> tuple[str, int]:
     """Decode a nullable string at `at`, null as ""; return it and where it ends."""
-    (length,) = _INT16.unpack_from(payload, at)
+    (length,) = INT16.unpack_from(payload, at)
     at += 2
     if length < 0:
         return "", at
@@ -255,7 +251,7 @@ def read_string(payload: memoryview, at: int) -> tuple[str, int]:
 
 
 def _read_aborted(payload: memoryview, at: int) -> tuple[list[tuple[int, int]], int]:
-    (count,) = _INT32.unpack_from(payload, at)
+    (count,) = INT32.unpack_from(payload, at)
     at += 4
     if count <= 0:
         return [], at

@@ -114,7 +114,7 @@ class Connection:
 
     def require_target(self) -> None:
         """Raise ClusterRefused (code `broker-version`) if the broker is too old to copy to."""
-        kafka_python.require_target(self._spans, self._settings.alias, self._address)
+        kafka_python.require(self._spans, self._settings.alias, self._address, target=True)
 
     def mute(self, throttle_ms: int) -> None:
         """Note that the broker reads nothing more for a while."""
