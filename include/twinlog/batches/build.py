@@ -16,7 +16,7 @@ import numpy as np
 
 from twinlog.batches.codec import compress
 from twinlog.batches.columns import Columns, Int64s, copy_pieces
-from twinlog.batches.header import HEADER_BYTES, write_header
+from twinlog.batches.header import HEADER_BYTES, headed, write_header
 from twinlog.batches.memory import reserve
 
 MOST_BYTES = 16 << 20
@@ -123,9 +123,7 @@ def build_batches(records: Columns, firsts: Int64s, codec: int, arena: Arena) ->
 def _headed(batch: memoryview, codec: int, count: int, base: int, latest: int) -> memoryview:
     """Compress the records behind the space for the header, and write the header."""
     if codec:
-        body = compress(codec, bytes(batch[HEADER_BYTES:]))
-        batch = memoryview(bytearray(HEADER_BYTES + len(body)))
-        batch[HEADER_BYTES:] = body
+        return headed(compress(codec, bytes(batch[HEADER_BYTES:])), codec, count, base, latest)
     write_header(batch, codec, count, base, latest)
     return batch
 

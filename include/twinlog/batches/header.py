@@ -138,7 +138,7 @@ def walk_headers(block: memoryview) -> Iterator[tuple[BatchHeader, int]]:
         at += size
 
 
-def epoch_at(block: memoryview, position: int, offset: int, reached: int = 0, epoch: int = -1) -> int:
+def epoch_at(block: memoryview, position: int, offset: int, reached: int, epoch: int) -> int:
     """Return the leader epoch of the batch before `offset`, or, if an offset gap lies between, of the batch behind it.
 
     Offsets are upstream; batches before `position` were read earlier, up to `reached`, the last one in `epoch`.
@@ -173,6 +173,16 @@ def write_header(batch: memoryview, codec: int, count: int, base_timestamp: int,
     times = base_timestamp, max_timestamp
     HEADER.pack_into(batch, 0, 0, length, -1, MAGIC_2, 0, codec, count - 1, *times, -1, -1, -1, count)
     write_crc(batch)
+
+
+def headed(
+    body: bytes | memoryview, codec: int, count: int, base_timestamp: int, max_timestamp: int
+) -> memoryview:
+    """Return a batch of its own, writable, with a header as by `write_header` in front of encoded records."""
+    batch = memoryview(bytearray(HEADER_BYTES + len(body)))
+    batch[HEADER_BYTES:] = body
+    write_header(batch, codec, count, base_timestamp, max_timestamp)
+    return batch
 
 
 def rewrite(batch: memoryview, **fields: int) -> None:

@@ -45,13 +45,10 @@ class LaneWriters:
             return False
         writer = header.producer_id
         if writer not in self.lane_ids and writer not in self.other_ids:
-            self._look()
+            self.lane_ids |= lane_writers(self.read())
             if writer not in self.lane_ids:
                 self.other_ids.add(writer)
         return writer in self.lane_ids
-
-    def _look(self) -> None:
-        self.lane_ids |= lane_writers(self.read())
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from twinlog.batches import varint
 from twinlog.batches.build import LARGEST_PREFIX, Arena, build_batches
 from twinlog.batches.codec import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress_hard, decompress
 from twinlog.batches.columns import Columns
-from twinlog.batches.header import HEADER_BYTES, BatchHeader, require_crc, write_header
+from twinlog.batches.header import HEADER_BYTES, BatchHeader, headed, require_crc
 from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.record import Record, build_batch, read_records
 from twinlog.errors import FormatError
@@ -150,7 +150,8 @@ def _records(block: memoryview, batches: Iterable[tuple[BatchHeader, int]]) -> I
         batch = block[begin : begin + header.size]
         require_crc(header, batch)
         for record in read_records(header, batch):
-            _require_ascending(header, record.offset, next_offset)
+            if not max(next_offset, header.base_offset) <= record.offset <= header.last_offset:
+                raise FormatError("offsets do not ascend", code="bad-record", offset=header.base_offset)
             next_offset = record.offset + 1
             yield record
 
@@ -166,11 +167,6 @@ def _within(found: Iterable[Record], first: int, end: int, most_bytes: int) -> l
                 return None
             kept.append(record)
     return kept
-
-
-def _require_ascending(header: BatchHeader, offset: int, next_offset: int) -> None:
-    if not max(next_offset, header.base_offset) <= offset <= header.last_offset:
-        raise FormatError("offsets do not ascend", code="bad-record", offset=header.base_offset)
 
 
 def _stretches(records: Sequence[Record]) -> Stretches:
@@ -226,7 +222,8 @@ def _ways(record: Columns, codec: int, block: memoryview, begins: Sequence[int])
     if kept is not None:
         yield kept
     if codec in {GZIP, ZSTD} and len(plain) <= _HARD_BYTES:
-        yield _headed(codec, compress_hard(codec, bytes(plain[HEADER_BYTES:])), int(record.timestamps[0]))
+        time = int(record.timestamps[0])
+        yield headed(compress_hard(codec, bytes(plain[HEADER_BYTES:])), codec, 1, time, time)
 
 
 def _as_it_came(offset: int, timestamp: int, block: memoryview, begins: Sequence[int]) -> memoryview | None:
@@ -240,12 +237,5 @@ def _as_it_came(offset: int, timestamp: int, block: memoryview, begins: Sequence
         _, attributes = varint.decode(records, 0)
         delta, _ = varint.decode(records, attributes + 1)
         if timestamp - delta in _INT64:
-            return _headed(header.codec, body, timestamp - delta, timestamp)
+            return headed(body, header.codec, 1, timestamp - delta, timestamp)
     return None
-
-
-def _headed(codec: int, body: bytes | memoryview, base: int, latest: int | None = None) -> memoryview:
-    batch = memoryview(bytearray(HEADER_BYTES + len(body)))
-    batch[HEADER_BYTES:] = body
-    write_header(batch, codec, 1, base, base if latest is None else latest)
-    return batch

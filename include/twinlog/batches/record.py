@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from twinlog.batches import varint
 from twinlog.batches.codec import compress, decompress
-from twinlog.batches.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, write_header
+from twinlog.batches.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, headed
 from twinlog.errors import FormatError
 
 _RECORD_ATTRIBUTES = b"\x00"
@@ -74,12 +74,16 @@ def build_batch(records: Sequence[Record], codec: int) -> memoryview:
     for delta, (_, timestamp, rest) in enumerate(records):
         time, number = _ENCODED(timestamp - base), _ENCODED(delta)
         parts += (_ENCODED(1 + len(time) + len(number) + len(rest)), _RECORD_ATTRIBUTES, time, number, rest)
-    body = compress(codec, b"".join(parts))
-    batch = bytearray(HEADER_BYTES + len(body))
-    batch[HEADER_BYTES:] = body
-    view = memoryview(batch)
-    write_header(view, codec, len(records), base, latest)
-    return view
+    return headed(compress(codec, b"".join(parts)), codec, len(records), base, latest)
+
+
+def stretches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Cut records into stretches whose offsets follow one another."""
+    first = 0
+    for index in range(1, len(records) + 1):
+        if index == len(records) or records[index].offset != records[index - 1].offset + 1:
+            yield records[first:index]
+            first = index
 
 
 def record_rest(key: bytes | None, value: bytes | None, headers: Headers = ()) -> memoryview:

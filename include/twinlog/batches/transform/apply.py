@@ -6,7 +6,7 @@ combination is worked out once and kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,9 +15,9 @@ import numpy as np
 from twinlog.batches import varint
 from twinlog.batches.codec import NONE
 from twinlog.batches.columns import Columns
-from twinlog.batches.header import HEADER_BYTES, BatchHeader, rewrite, write_header
-from twinlog.batches.record import Record, read_records
-from twinlog.batches.transform.fields import Fields, with_rests
+from twinlog.batches.header import BatchHeader, headed, rewrite
+from twinlog.batches.record import Record, read_records, stretches
+from twinlog.batches.transform.fields import values_and_headers, with_rests
 from twinlog.batches.transform.header_columns import Headers, bad_record, read_headers, without_one
 from twinlog.errors import FormatError
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
@@ -42,10 +42,9 @@ class Transform:
         """Return what the chain leaves of records, in order.  Raises FormatError for one that cannot be read."""
         if not len(records):
             return records
-        fields = Fields.of(records)
-        at = fields.headers
+        value_sizes, at = values_and_headers(records)
         headers = read_headers(records, at, self._names)
-        kept, removed = self._judged(fields.value_sizes < 0, headers)
+        kept, removed = self._judged(value_sizes < 0, headers)
         gone = sum(
             (headers.times[name] * mask for name, mask in removed.items()), np.zeros(len(records), np.int64)
         )
@@ -115,7 +114,7 @@ class Transform:
         records = [Record(record.offset, record.timestamp, rest) for record, rest in made]
         if not header.dense:
             return [_placed(records, header.base_offset, header.last_offset_delta)]
-        return [_placed(stretch, stretch[0].offset, len(stretch) - 1) for stretch in _stretches(records)]
+        return [_placed(stretch, stretch[0].offset, len(stretch) - 1) for stretch in stretches(records)]
 
     def _headers(self, tombstone: bool, block: memoryview, offset: int) -> bytes | None:
         """Return what stays of encoded headers; _SAME if all of them stay, None if the record is dropped."""
@@ -172,24 +171,14 @@ def _named(block: memoryview, offset: int) -> tuple[Names, list[tuple[int, int]]
     return tuple(names), places
 
 
-def _stretches(records: list[Record]) -> Iterator[list[Record]]:
-    """Cut records into stretches whose offsets follow one another."""
-    first = 0
-    for index in range(1, len(records) + 1):
-        if index == len(records) or records[index].offset != records[index - 1].offset + 1:
-            yield records[first:index]
-            first = index
-
-
-def _placed(records: list[Record], base: int, last_delta: int) -> memoryview:
+def _placed(records: Sequence[Record], base: int, last_delta: int) -> memoryview:
     """Build an uncompressed batch of records at their own offsets, from `base` to `base + last_delta`."""
     earliest = records[0].timestamp
-    parts: list[bytes | memoryview] = [bytes(HEADER_BYTES)]
+    parts: list[bytes | memoryview] = []
     for offset, timestamp, rest in records:
         time, number = varint.encode(timestamp - earliest), varint.encode(offset - base)
         parts += (varint.encode(1 + len(time) + len(number) + len(rest)), b"\x00", time, number, rest)
-    batch = memoryview(bytearray(b"".join(parts)))
     latest = max(record.timestamp for record in records)
-    write_header(batch, NONE, len(records), earliest, latest)
+    batch = headed(b"".join(parts), NONE, len(records), earliest, latest)
     rewrite(batch, base_offset=base, last_offset_delta=last_delta)
     return batch

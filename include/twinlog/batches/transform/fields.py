@@ -6,40 +6,27 @@ A record's rest is `key length varint | key | value length varint | value | head
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from twinlog.batches.columns import MAX_VARINT, Columns, Int64s, read_varints
-from twinlog.batches.transform.header_columns import bad_record
+from twinlog.batches.transform.header_columns import bad_record, require
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """Tell where keys, values and headers lie; the length of a null key or value is negative."""
+def values_and_headers(records: Columns) -> tuple[Int64s, Int64s]:
+    """Return the lengths of values, negative for null, and where the headers of each record begin.
 
-    keys: Int64s
-    key_sizes: Int64s
-    value_lengths: Int64s
-    values: Int64s
-    value_sizes: Int64s
-    headers: Int64s
-
-    @classmethod
-    def of(cls, records: Columns) -> Fields:
-        """Find the fields of records.  Raises FormatError for a record whose parts reach beyond its end."""
-        data = np.frombuffer(records.data, np.uint8)
-        try:
-            key_sizes, keys = read_varints(data, records.starts, MAX_VARINT)
-            value_lengths = keys + np.maximum(key_sizes, 0)
-            value_sizes, values = read_varints(data, value_lengths, MAX_VARINT)
-            headers = values + np.maximum(value_sizes, 0)
-        except (IndexError, OverflowError):
-            raise bad_record(int(records.offsets[0])) from None
-        beyond = np.flatnonzero(headers >= records.ends)
-        if len(beyond):
-            raise bad_record(int(records.offsets[beyond[0]]))
-        return cls(keys, key_sizes, value_lengths, values, value_sizes, headers)
+    Raises FormatError for a record whose parts reach beyond its end.
+    """
+    data = np.frombuffer(records.data, np.uint8)
+    try:
+        key_sizes, keys = read_varints(data, records.starts, MAX_VARINT)
+        value_sizes, values = read_varints(data, keys + np.maximum(key_sizes, 0), MAX_VARINT)
+    except (IndexError, OverflowError):
+        raise bad_record(int(records.offsets[0])) from None
+    headers = values + np.maximum(value_sizes, 0)
+    require(records, np.arange(len(records)), headers < records.ends)
+    return value_sizes, headers
 
 
 def with_rests(records: Columns, changed: Sequence[tuple[int, bytes]]) -> Columns:

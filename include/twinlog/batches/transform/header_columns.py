@@ -37,15 +37,12 @@ def read_headers(records: Columns, at: Int64s, names: Collection[bytes]) -> Head
 
     Raises FormatError if the headers of a record do not end where the record ends.
     """
-
-    def nothing() -> dict[bytes, Int64s]:
-        return {name: np.zeros(len(records), np.int64) for name in names}
-
-    found = Headers(nothing(), nothing(), nothing(), np.empty(0, np.int64))
+    times, begins, ends = ({name: np.zeros(len(records), np.int64) for name in names} for _ in range(3))
+    found = Headers(times, begins, ends, np.empty(0, np.int64))
     data = np.frombuffer(records.data, np.uint8)
     try:
         counts, here = read_varints(data, at, MAX_VARINT)
-        _require(records, np.arange(len(records)), (counts >= 0) & ((counts > 0) | (here == records.ends)))
+        require(records, np.arange(len(records)), (counts >= 0) & ((counts > 0) | (here == records.ends)))
         rows = np.flatnonzero((counts > 0) & (counts <= MOST))
         here = here[rows]
         for number in range(1, MOST + 1):
@@ -53,20 +50,20 @@ def read_headers(records: Columns, at: Int64s, names: Collection[bytes]) -> Head
                 break
             here = _one_header(records, data, rows, here, found)
             last = counts[rows] == number
-            _require(records, rows[last], here[last] == records.ends[rows[last]])
+            require(records, rows[last], here[last] == records.ends[rows[last]])
             rows, here = rows[~last], here[~last]
     except (IndexError, OverflowError):
         raise bad_record(int(records.offsets[0])) from None
-    return Headers(found.times, found.begins, found.ends, np.flatnonzero(counts > MOST))
+    return Headers(times, begins, ends, np.flatnonzero(counts > MOST))
 
 
 def _one_header(records: Columns, data: Any, rows: Int64s, begin: Int64s, found: Headers) -> Int64s:
     """Read one header of each of these records, which begins there; return where it ends."""
     sizes, name = read_varints(data, begin, MAX_VARINT)
-    _require(records, rows, (sizes >= 0) & (name + sizes < records.ends[rows]))
+    require(records, rows, (sizes >= 0) & (name + sizes < records.ends[rows]))
     values, behind = read_varints(data, name + sizes, MAX_VARINT)
     end = behind + np.maximum(values, 0)
-    _require(records, rows, end <= records.ends[rows])
+    require(records, rows, end <= records.ends[rows])
     for wanted, times in found.times.items():
         like = np.flatnonzero(sizes == len(wanted))
         text = data[name[like][:, None] + np.arange(len(wanted))]
@@ -95,7 +92,8 @@ def without_one(records: Columns, rows: Int64s, at: Int64s, begins: Int64s, ends
     return Columns(data, records.offsets, records.timestamps, starts, stops, records.batches)
 
 
-def _require(records: Columns, rows: Int64s, holds: Any) -> None:
+def require(records: Columns, rows: Int64s, holds: Any) -> None:
+    """Raise FormatError for the first of the records at `rows` of which a mask says no."""
     wrong = np.flatnonzero(~holds)
     if len(wrong):
         raise bad_record(int(records.offsets[rows[wrong[0]]]))
