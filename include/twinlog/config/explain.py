@@ -158,12 +158,8 @@ def _reaches(flow: FlowSettings, label: str) -> str:
 
 def _fate(flow: FlowSettings, topic: str) -> ExplainedTopic:
     reason = flow.why_left_out(topic)
-    remote = flow.policy.format_remote_topic(flow.source.alias, topic) if reason is None else None
-    return ExplainedTopic(topic, remote, reason, "" if reason is not None else _because(flow, topic))
-
-
-def _because(flow: FlowSettings, topic: str) -> str:
-    """Return why the flow copies a topic that its filters do not select; "" if they do."""
-    if flow.topics.accepts(topic):
-        return ""
-    return "by its name a heartbeats topic (heartbeats.replication.enabled)"
+    if reason is not None:
+        return ExplainedTopic(topic, None, reason)
+    selected = flow.topics.accepts(topic)
+    because = "" if selected else "by its name a heartbeats topic (heartbeats.replication.enabled)"
+    return ExplainedTopic(topic, flow.remote_name(topic), None, because)

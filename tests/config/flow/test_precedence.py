@@ -243,8 +243,7 @@ def test_which_pairs_are_started(lines: str, expected: int) -> None:
 
 def client(role: str, side: str = "source", **properties: str) -> dict[str, str]:
     given = {key.replace("__", "."): Property(value, Origin("flow")) for key, value in properties.items()}
-    find = precedence.source_client if side == "source" else precedence.target_client
-    return texts(find(given, role))
+    return texts(precedence.connector_client(given, side, role))
 
 
 def test_the_source_consumer_is_exactly_this() -> None:
@@ -306,7 +305,7 @@ def test_a_flows_own_consumer_key_fills_in_only(stronger: str) -> None:
 
     def found(text: str) -> str:
         connector = precedence.connector_config(raw(text), "a", "b")
-        return texts(precedence.source_client(connector, "consumer"))["security.protocol"]
+        return texts(precedence.connector_client(connector, "source", "consumer"))["security.protocol"]
 
     assert ["SSL", "source.consumer"] == [found(f"{lines} {more}") for more in (weak, strong)]
     assert "consumer" == found(f"{lines.removesuffix(stronger)} {weak}")

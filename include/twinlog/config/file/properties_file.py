@@ -53,7 +53,7 @@ def read(path: Path, findings: Findings) -> PropertiesFile:
     return PropertiesFile(path, hashlib.sha256(content).hexdigest(), parse(content, path.name, findings))
 
 
-def parse(content: bytes, file: str, findings: Findings) -> dict[str, Property]:
+def parse(content: bytes, file: str, findings: Findings) -> Properties:
     """Parse the bytes of a properties file.  Raises ConfigError for a broken Unicode escape."""
     found: dict[str, Property] = {}
     line = 1

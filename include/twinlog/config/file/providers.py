@@ -12,7 +12,7 @@ import importlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import javaproperties
@@ -114,10 +114,10 @@ def providers_of(
 ) -> tuple[Providers, tuple[ConfigError, ...]]:
     """Return the built-in and the declared providers, and the mistakes in the declarations."""
     by_name: dict[str, Lookup] = {
-        "env": _environment(environ, None),
-        "file": _file(()),
-        "dir": _directory(()),
-        "airflow": _airflow(airflow),
+        "env": partial(_environment, environ, None),
+        "file": partial(_file, ()),
+        "dir": partial(_directory, ()),
+        "airflow": partial(_airflow, airflow),
     }
     errors: list[ConfigError] = []
     declared = raw["config.providers"].text.split(",") if "config.providers" in raw else []
@@ -144,11 +144,11 @@ def _declared(name: str, raw: Properties, environ: Mapping[str, str], *, asked: 
         return called if asked else stand_in
     match written.removeprefix(_KAFKA):
         case "EnvVarConfigProvider":
-            return _environment(environ, _pattern(raw.get(prefix + "allowlist.pattern")))
+            return partial(_environment, environ, _pattern(raw.get(prefix + "allowlist.pattern")))
         case "FileConfigProvider":
-            return _file(folders)
+            return partial(_file, folders)
         case "DirectoryConfigProvider":
-            return _directory(folders)
+            return partial(_directory, folders)
         case _:
             raise ConfigError(
                 f"{written} cannot run here",
@@ -203,43 +203,34 @@ def _pattern(value: Property | None) -> re.Pattern[str] | None:
         raise ConfigError(f"illegal pattern: {error}", key=value.origin.key) from error
 
 
-def _environment(environ: Mapping[str, str], allowed: re.Pattern[str] | None) -> Lookup:
-    def look_up(path: str, key: str) -> str:
-        if path:
-            raise LookupFailedError("an environment variable has no path; write ${env:NAME}")
-        if allowed is not None and not allowed.fullmatch(key):
-            raise LookupFailedError("allowlist.pattern does not allow this variable")
-        if key not in environ:
-            raise NotHereError(f"the environment variable {key} is not set")
-        return environ[key]
-
-    return look_up
+def _environment(environ: Mapping[str, str], allowed: re.Pattern[str] | None, path: str, key: str) -> str:
+    if path:
+        raise LookupFailedError("an environment variable has no path; write ${env:NAME}")
+    if allowed is not None and not allowed.fullmatch(key):
+        raise LookupFailedError("allowlist.pattern does not allow this variable")
+    if key not in environ:
+        raise NotHereError(f"the environment variable {key} is not set")
+    return environ[key]
 
 
-def _file(folders: tuple[Path, ...]) -> Lookup:
-    def look_up(path: str, key: str) -> str:
-        content = _content_of(_allowed(path, folders))
-        try:
-            found = javaproperties.loads(content.decode())  # UTF-8, unlike the main file: FileConfigProvider
-        except ValueError as error:
-            raise LookupFailedError(f"{path} is no properties file") from error
-        if key not in found:
-            raise NotHereError(f"{path} has no key {key}")
-        return str(found[key])
-
-    return look_up
+def _file(folders: tuple[Path, ...], path: str, key: str) -> str:
+    content = _content_of(_allowed(path, folders))
+    try:
+        found = javaproperties.loads(content.decode())  # UTF-8, unlike the main file: FileConfigProvider
+    except ValueError as error:
+        raise LookupFailedError(f"{path} is no properties file") from error
+    if key not in found:
+        raise NotHereError(f"{path} has no key {key}")
+    return str(found[key])
 
 
-def _directory(folders: tuple[Path, ...]) -> Lookup:
-    def look_up(path: str, key: str) -> str:
-        if Path(key).name != key:
-            raise LookupFailedError("the key is the name of a file in the folder")
-        try:
-            return _content_of(_allowed(path, folders) / key).decode()
-        except UnicodeDecodeError as error:
-            raise LookupFailedError(f"{path}/{key} is no UTF-8 text") from error
-
-    return look_up
+def _directory(folders: tuple[Path, ...], path: str, key: str) -> str:
+    if Path(key).name != key:
+        raise LookupFailedError("the key is the name of a file in the folder")
+    try:
+        return _content_of(_allowed(path, folders) / key).decode()
+    except UnicodeDecodeError as error:
+        raise LookupFailedError(f"{path}/{key} is no UTF-8 text") from error
 
 
 def _allowed(path: str, folders: tuple[Path, ...]) -> Path:
@@ -258,13 +249,10 @@ def _content_of(path: Path) -> bytes:
         raise NotHereError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _airflow(resolver: AirflowResolver | None) -> Lookup:
-    def look_up(path: str, key: str) -> str:
-        if resolver is None:
-            raise NotHereError("connections of Airflow are known inside Airflow only; use ${env:..} here")
-        return resolver(path, key) if path else resolver(key, "password")
-
-    return look_up
+def _airflow(resolver: AirflowResolver | None, path: str, key: str) -> str:
+    if resolver is None:
+        raise NotHereError("connections of Airflow are known inside Airflow only; use ${env:..} here")
+    return resolver(path, key) if path else resolver(key, "password")
 
 
 MASK = "[hidden]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from twinlog.config.file.origin import Findings, Properties, Property, given, is_elsewhere
+from twinlog.config.file.origin import Findings, Properties, given, is_elsewhere
 from twinlog.config.file.providers import Providers, Secret, reveal
 from twinlog.config.flow import precedence
 from twinlog.config.flow.failover import refuse_two_hooks
@@ -54,9 +54,13 @@ class _Sources:
         connector = precedence.connector_config(raw, source, target)
         worker = precedence.worker_config(raw, source, target)
         storage = {key: value for key, value in worker.items() if key.startswith(STORAGE)}
-        consumer = precedence.source_client(connector, "consumer")
+        consumer = precedence.connector_client(connector, "source", "consumer")
         steering = {f"consumer.{key}": consumer[key] for key in STEERING if key in consumer}
-        own = _derived(consumer) | precedence.own_settings(raw, connector)
+        # The relay fetches as much as the consumer may, unless our own key says otherwise.
+        derived = {
+            ours: consumer[key].by(f"as {key}") for key, ours in FETCH_SIZES.items() if key in consumer
+        }
+        own = {**derived, **precedence.own_settings(raw, connector)}
         copies = own.get("twinlog.copied.by")
         if (
             copies is not None and copies.text.strip() == CopiedBy.MIRROR_MAKER
@@ -66,11 +70,6 @@ class _Sources:
             )
         no_storage = {key: value for key, value in connector.items() if not key.startswith(STORAGE)}
         return cls(connector, worker, {**no_storage, **storage, **steering, **own})
-
-
-def _derived(consumer: Properties) -> dict[str, Property]:
-    """Let the relay fetch as much as the consumer may, unless our own key says otherwise."""
-    return {ours: consumer[key].by(f"as {key}") for key, ours in FETCH_SIZES.items() if key in consumer}
 
 
 def resolve_flow(
@@ -129,8 +128,8 @@ def _between(outgoing: ResolvedFlow, incoming: ResolvedFlow) -> ResolvedFlow:
     stored = [name for name, it in declared_in(FlowSettings).items() if it.key.name.startswith(STORAGE)]
     settings = replace(
         outgoing.settings,
-        source=_called(source, _name_in_logs(outgoing), client_id),
-        target=_called(target, _name_in_logs(incoming), client_id),
+        source=_called(source, outgoing, client_id),
+        target=_called(target, incoming, client_id),
         **{name: getattr(incoming.settings, name) for name in stored},
     )
     of_target = ("target.", STORAGE)
@@ -148,13 +147,9 @@ def _client_id(source: str, target: str) -> str:
     return f"{source}->{target}|{PRODUCT}"
 
 
-def _name_in_logs(flow: ResolvedFlow) -> str:
-    return _client_id(flow.settings.source.alias, flow.settings.target.alias)
-
-
-def _called(cluster: ClusterSettings, name: str, client_id: str) -> ClusterSettings:
-    """Return a cluster's settings with another client id at the end of the one that brokers see."""
-    prefix = cluster.connection.client_id.removesuffix(name)
+def _called(cluster: ClusterSettings, flow: ResolvedFlow, client_id: str) -> ClusterSettings:
+    """Return a cluster's settings with another client id at the end of the one that brokers see, which is a flow's."""
+    prefix = cluster.connection.client_id.removesuffix(f"{flow.settings.name}|{PRODUCT}")
     return replace(cluster, connection=replace(cluster.connection, client_id=prefix + client_id))
 
 
@@ -179,8 +174,8 @@ def _ends(
     sources: _Sources, source: str, target: str, read: Reader
 ) -> tuple[ClusterSettings, ClusterSettings]:
     client_id = _client_id(source, target)
-    upstream = {role: precedence.source_client(sources.connector, role) for role in ROLES}
-    downstream = {role: precedence.target_client(sources.connector, role) for role in ROLES}
+    upstream = {role: precedence.connector_client(sources.connector, "source", role) for role in ROLES}
+    downstream = {role: precedence.connector_client(sources.connector, "target", role) for role in ROLES}
     downstream["producer"] = precedence.data_producer(sources.worker, sources.connector)
     return (
         cluster_settings(source, upstream, "consumer", client_id, read),
@@ -212,7 +207,8 @@ def cluster_settings(
         try:
             tunables(properties[role])
             connections[role] = _connection(alias, properties[role], roles[role], name, reader.findings)
-            _warn_of_exposures(connections[role], properties[role], roles[role], reader.findings)
+            for found in exposures(connections[role], properties[role]):
+                reader.findings.warn(roles[role][found.key].origin, found.message, found.hint)
         except ConfigError as error:
             if reader.knows(roles[role]):
                 _keep(error, alias, roles[role], reader.findings)
@@ -223,16 +219,6 @@ def cluster_settings(
         connection=connections[relay_role],
         **properties,
     )
-
-
-def _warn_of_exposures(
-    connection: ConnectionSettings,
-    properties: Mapping[str, str | Secret],
-    written: Properties,
-    findings: Findings,
-) -> None:
-    for found in exposures(connection, properties):
-        findings.warn(written[found.key].origin, found.message, found.hint)
 
 
 def _connection(

@@ -192,16 +192,20 @@ def _passed_on(name: str, origin: Origin, findings: Findings) -> None:
 def _is_client_key(name: str) -> bool:
     if name in WHY_UNUSED:  # consumer.poll.timeout.ms and admin.timeout.ms are the connectors' own
         return False
-    bare = next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
+    bare = _bare(name)
     if bare.startswith("cluster.") and bare != name:
         return bare != "cluster.alias"
     return bare.startswith(tuple(f"{role}." for role in ROLE_KEYS))
 
 
+def _bare(name: str) -> str:
+    """Return a key of a flow without `source.` or `target.` in front."""
+    return next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
+
+
 def _client_key(name: str, origin: Origin, findings: Findings) -> None:
     """Judge `consumer.x`, `source.consumer.x`, `producer.override.x` and `source.cluster.x`."""
-    bare = next((name.removeprefix(side) for side in SIDES if name.startswith(side)), name)
-    role, _, property_name = bare.partition(".")
+    role, _, property_name = _bare(name).partition(".")
     property_name = property_name.removeprefix("override.")
     if role == "cluster":
         if property_name not in CLIENT_KEYS:

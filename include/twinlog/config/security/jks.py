@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from io import BytesIO
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -83,7 +84,7 @@ def read_jks(content: bytes, password: str | None) -> JavaKeyStore:
             store.trusted.append(source.certificate())
         else:
             raise ValueError("an entry is neither a key nor a certificate")
-    covered = content[: source.at]
+    covered = content[: source.tell()]
     check = source.take(_HASH_SIZE)
     if (
         password is not None
@@ -93,18 +94,13 @@ def read_jks(content: bytes, password: str | None) -> JavaKeyStore:
     return store
 
 
-class _Source:
+class _Source(BytesIO):
     """The bytes of a store, read from front to back as Java's DataInputStream does."""
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self.at = 0
-
     def take(self, size: int) -> bytes:
-        taken = self._content[self.at : self.at + size]
+        taken = self.read(size)
         if len(taken) < size:
             raise ValueError("the store ends early")
-        self.at += size
         return taken
 
     def integer(self) -> int:

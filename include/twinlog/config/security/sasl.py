@@ -108,11 +108,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _wrong(what: str) -> ConfigError:
-    return ConfigError(
-        f"{JAAS}: {what}",
-        hint='write: <login module class> required username="..." password="...";',
-        key=JAAS,
-    )
+    return wrong(JAAS, what, 'write: <login module class> required username="..." password="...";')
 
 
 _SECURITY = "org.apache.kafka.common.security."
@@ -180,9 +176,7 @@ def _user_and_password(module: str) -> Callable[[str, ClientProperties], SaslSet
         options = _options(properties, _SECURITY + module)
         if options.get("tokenauth", "false").lower() == "true":
             raise wrong(JAAS, "delegation tokens (tokenauth) cannot be used here")
-        missing = [name for name in ("username", "password") if not options.get(name)]
-        if missing:
-            raise wrong(JAAS, f"has no {' and no '.join(missing)}")
+        _require(options, "username", "password")
         return SaslSettings(mechanism, options["username"], Secret(options["password"]))
 
     return login
@@ -272,9 +266,7 @@ def _gssapi(mechanism: str, properties: ClientProperties) -> SaslSettings:
         raise wrong(_SERVICE, "is not set", "set the first part of the brokers' principals, as a rule kafka")
     principal = options.get("principal", "")
     if options.get("useKeyTab", "").lower() == "true":
-        missing = [name for name in ("keyTab", "principal") if not options.get(name)]
-        if missing:
-            raise wrong(JAAS, f"has useKeyTab=true and no {' and no '.join(missing)}")
+        _require(options, "keyTab", "principal")
         found = KerberosSettings(service, principal, options["keyTab"].removeprefix("FILE:"))
     elif options.get("useTicketCache", "").lower() == "true":
         found = KerberosSettings(service, principal, ticket_cache=options.get("ticketCache", ""))
@@ -322,11 +314,7 @@ def _refuse_what_the_endpoint_would_miss(properties: ClientProperties, options: 
 
 def _unsecured(mechanism: str, options: Mapping[str, str]) -> SaslSettings:
     """Return the login of Kafka's OAuthBearerUnsecuredLoginCallbackHandler: for development only."""
-    claims: list[tuple[str, str]] = []
-    for name, value in options.items():
-        match = _CLAIM.fullmatch(name)
-        if match is not None:
-            claims.append((match[2], value))
+    claims = [(match[2], value) for name, value in options.items() if (match := _CLAIM.fullmatch(name))]
     principal = options.get(f"{_UNSECURED}PrincipalClaimName", "sub")
     username = dict(claims).get(principal, "")
     if not username:
@@ -346,6 +334,11 @@ def _options(properties: ClientProperties, module: str) -> Mapping[str, str]:
     if found.name != module:
         raise wrong(JAAS, "names another login module than this sasl.mechanism needs", f"name {module}")
     return found.options
+
+
+def _require(options: Mapping[str, str], *names: str) -> None:
+    if missing := [name for name in names if not options.get(name)]:
+        raise wrong(JAAS, f"has no {' and no '.join(missing)}")
 
 
 def _refuse_handler(properties: ClientProperties, allowed: frozenset[str]) -> None:
