@@ -25,13 +25,13 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.mend.outcomes import Outcome
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import TerminalError, TransientError
-from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
+from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.mm2.connect_offset import offset_value, partition_for, source_offset_key
 from twinlog.lane.copy.state_records import StateRecord, batches, map_record, progress_record
 from twinlog.lane.fence.fence import init_writer, transactional_id
 from twinlog.lane.producer import Lane
 from twinlog.lane.transaction import Transaction
-from twinlog.offsets.segments import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.progress import read_maps, read_progress
 

@@ -14,7 +14,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.copying.ownership import state_topics
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
-from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Heartbeat
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
@@ -25,7 +25,7 @@ from twinlog.migration.continuation import Continuation
 from twinlog.migration.copier import Origin
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import ProofState, TakeoverReport
-from twinlog.offsets.segments import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.state.ledger import Ledger, write_ledger
 

@@ -109,6 +109,15 @@ def test_it_answers_as_a_dictionary_would(piece):
     assert len(mapping) == joined.records
 
 
+@given(small_pieces.filter(lambda piece: piece.runs))
+def test_the_first_record_from_an_offset_on_is_the_next_that_a_dictionary_has(piece):
+    """Behind the last one there is none."""
+    known, every = OffsetMap.of([piece]), naive(piece)
+    for offset in range(piece.end_upstream + 2):
+        behind = [pair for pair in sorted(every.items()) if pair[0] >= offset]
+        assert next(iter(behind), None) == known.first_at(offset)
+
+
 @given(pieces().filter(lambda piece: piece.runs), st.lists(st.integers(0, 1 << 40), min_size=2))
 def test_translation_is_monotone(piece, offsets):
     """Who has read more never goes back further; both ways."""

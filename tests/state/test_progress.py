@@ -9,11 +9,11 @@ from twinlog.config.security.connection import (
     ConnectionSettings,
 )
 from twinlog.errors import FormatError
-from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_map_key, encode_segment
+from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.connect_offset import offset_value, source_offset_key
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
-from twinlog.offsets.segments import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.progress import read_maps, read_packed, read_progress, stored_segments
 
 FLOW = FlowSettings(*(ClusterSettings(alias, "", ConnectionSettings(alias, ())) for alias in "AB"))

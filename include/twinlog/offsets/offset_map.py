@@ -233,6 +233,14 @@ class OffsetMap:
         low, high = np.maximum(self.upstream, start), np.minimum(self.upstream + self.length, end)
         return int(np.maximum(high - low, 0).sum())
 
+    def first_at(self, upstream: int) -> tuple[int, int] | None:
+        """Return both offsets of the first mapped record at or behind an upstream offset, None if there is none."""
+        row = int(np.searchsorted(self.upstream + self.length, upstream, side="right"))
+        if row == len(self.length):
+            return None
+        into = max(0, upstream - int(self.upstream[row]))
+        return int(self.upstream[row]) + into, int(self.downstream[row]) + into
+
     @property
     def runs(self) -> tuple[Extent, ...]:
         """Return all extents, in order; no two of them continue each other."""

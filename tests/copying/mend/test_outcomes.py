@@ -6,11 +6,11 @@ import pytest
 
 from twinlog.copying.mend.outcomes import MapSeen, Outcome, of_copy, of_map, of_progress, together
 from twinlog.errors import FormatError
-from twinlog.formats.map.offset_map import MapSegment, encode_segment
+from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.lane.fence.lost_progress import LostProgress
 from twinlog.lane.open_transactions import HangingTransaction
-from twinlog.offsets.segments import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 BROKEN = PackedMap.of({0: encode_segment(MapSegment(0, 10, (Extent(0, 0, 10),)))[:-1]})
 COMMITTED, ABORTED, EITHER, UNKNOWN = Outcome

@@ -8,14 +8,13 @@ from strategies import int32s, names, pieces
 from twinlog.errors import FormatError
 from twinlog.formats.map.offset_map import (
     MapKey,
-    MapSegment,
     SegmentDraft,
     decode_map_key,
     decode_segment,
     encode_map_key,
     encode_segment,
 )
-from twinlog.offsets.segments import Extent
+from twinlog.offsets.segments import Extent, MapSegment
 
 KEY = MapKey("orders", "5ocRvdKDSTmBYqRHlBKdeQ", 3, 1000)
 PIECE = MapSegment(1000, 1300, (Extent(1000, 5, 10), Extent(1012, 15, 200)))

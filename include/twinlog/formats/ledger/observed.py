@@ -103,8 +103,11 @@ class Observed(OfIncarnation, LedgerEntry):
     @property
     def passed_over(self) -> int:
         """Count the source records behind which the engine has gone on, and which may still come."""
-        waiting = (it["upstream"] for it in self.carried.get("skipped", ()) if not it["told"])
-        return sum(end - first for first, end in waiting)
+        return sum(end - first for first, end in self._skipped)
+
+    @property
+    def _skipped(self) -> list[tuple[int, int]]:
+        return [it["upstream"] for it in self.carried.get("skipped", ()) if not it["told"]]
 
     @property
     def unmatched(self) -> bool:
@@ -134,8 +137,7 @@ class Observed(OfIncarnation, LedgerEntry):
     def first_absent(self) -> int | None:
         """Return the upstream offset of the first of them that is named."""
         named = [it.upstream[0] for it in self.findings if it.kind == MISSING and it.upstream is not None]
-        waiting = [it["upstream"][0] for it in self.carried.get("skipped", ()) if not it["told"]]
-        return min(named + waiting, default=None)
+        return min([*named, *(first for first, _ in self._skipped)], default=None)
 
     @property
     def audit(self) -> PartitionAudit:

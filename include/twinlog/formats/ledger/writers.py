@@ -145,15 +145,15 @@ def written_as(records: Iterable[object]) -> str:
     """Return the name of the flow whose lanes wrote last; "" if no lane wrote, or none in transactions."""
     writers = [record for record in records if isinstance(record, LaneWriter)]
     newest = max(writers, key=lambda it: (it.since_ms, it.producer_id), default=None)
-    named = re.fullmatch(r"twinlog-(.+)-\d+", newest.transactional_id) if newest is not None else None
-    return named[1] if named else ""
+    return "" if newest is None else _flow_of(newest)
 
 
 def names_ever(records: Iterable[object]) -> frozenset[str]:
     """Return the names of all flows whose lanes ever wrote in transactions."""
-    names = (
-        re.fullmatch(r"twinlog-(.+)-\d+", record.transactional_id)
-        for record in records
-        if isinstance(record, LaneWriter)
-    )
-    return frozenset(name[1] for name in names if name)
+    return frozenset(_flow_of(record) for record in records if isinstance(record, LaneWriter)) - {""}
+
+
+def _flow_of(writer: LaneWriter) -> str:
+    """Return the name of the flow of a lane; "" if it did not write in transactions."""
+    named = re.fullmatch(r"twinlog-(.+)-\d+", writer.transactional_id)
+    return named[1] if named else ""

@@ -22,17 +22,6 @@ from twinlog.formats.mm2.kafka_struct import StructReader, int32, int64, string
 from twinlog.kafka_types import OfIncarnation
 from twinlog.offsets.segments import Column, MapSegment, SegmentTable
 
-__all__ = [
-    "MapKey",
-    "MapSegment",
-    "SegmentDraft",
-    "decode_map_key",
-    "decode_segment",
-    "decode_segments",
-    "encode_map_key",
-    "encode_segment",
-]
-
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])
 _HEAD_NUMBERS = 3
@@ -127,33 +116,24 @@ def decode_segments(firsts: Sequence[int] | Column, values: Sequence[bytes]) -> 
     A million extents take about 0.1 s.  Raises FormatError if one value is malformed or has another version.
     """
     first = np.asarray(firsts, dtype=np.int64)
-    heads = _heads(values)
-    numbers = heads.numbers
+    numbers, at = _numbers_of(values)
+    size, count = numbers[at + 1], numbers[at + 2]
     is_run = np.ones(len(numbers), dtype=bool)
-    is_run[heads.at] = is_run[heads.at + 1] = is_run[heads.at + 2] = False
+    is_run[at] = is_run[at + 1] = is_run[at + 2] = False
     skipped, jumped, length = numbers[is_run].reshape(-1, 3).T
-    run_start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(heads.count)))
+    run_start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(count)))
     upstream_ends = _within(first, skipped, length, run_start)
     downstream_ends = _within(np.zeros_like(first), jumped, length, run_start)
     last = np.maximum(run_start[1:] - 1, 0)
-    reached = np.where(heads.count > 0, upstream_ends[last], first) if len(length) else first
-    end = first + heads.size
+    reached = np.where(count > 0, upstream_ends[last], first) if len(length) else first
+    end = first + size
     if (length < 1).any() or (first < 0).any() or (reached > end).any() or (end < first).any():
         raise _wrong(values, "does not hold its runs")
     return SegmentTable(first, end, run_start, upstream_ends - length, downstream_ends - length, length)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Heads:
-    """All numbers of many values; each value's position (its version), size and count among them."""
-
-    numbers: Column
-    at: Column
-    size: Column
-    count: Column
-
-
-def _heads(values: Sequence[bytes]) -> _Heads:
+def _numbers_of(values: Sequence[bytes]) -> tuple[Column, Column]:
+    """Return all numbers of many values, and where each value begins among them: version, size, count, extents."""
     for value in values:
         if value[:1] != _VERSION_BYTE:
             _check_version(value, "map segment")
@@ -164,15 +144,14 @@ def _heads(values: Sequence[bytes]) -> _Heads:
         raise _wrong(values, "ends in the middle of a number")
     numbers = _numbers(data, np.flatnonzero(last_bytes), values)
     behind = np.cumsum(last_bytes, dtype=np.int64)[value_end - 1]
-    at = np.concatenate((np.zeros(min(1, len(values)), dtype=np.int64), behind[:-1]))
-    if (behind - at < _HEAD_NUMBERS).any():
+    many = np.diff(behind, prepend=0)
+    if (many < _HEAD_NUMBERS).any():
         raise _wrong(values, "ends in the middle of a number")
-    size, count = numbers[at + 1], numbers[at + 2]
+    at, written = behind - many, many - _HEAD_NUMBERS
     # Compared by division: a wrong count times three might overflow.
-    written = behind - at - _HEAD_NUMBERS
-    if (written % 3 != 0).any() or (written // 3 != count).any():
+    if (written % 3 != 0).any() or (written // 3 != numbers[at + 2]).any():
         raise _wrong(values, "goes on after its last run, or ends in the middle of a number")
-    return _Heads(numbers, at, size, count)
+    return numbers, at
 
 
 def _numbers(data: npt.NDArray[np.uint8], ends: Column, values: Sequence[bytes]) -> Column:

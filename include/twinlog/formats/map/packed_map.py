@@ -15,18 +15,10 @@ import numpy as np
 from twinlog.errors import FormatError, TerminalError
 from twinlog.formats.map.offset_map import MapKey, decode_map_key, decode_segments
 from twinlog.offsets.offset_map import OffsetMap, Translations
-from twinlog.offsets.segments import Column, Flags, SegmentTable
-
-HEAD_BYTES = 1 + 4 * 9
-"""A version, and four numbers of at most nine bytes: size, count, the first extent's skipped and downstream."""
+from twinlog.offsets.segments import Column, SegmentTable
 
 OPEN_RUNS = 1_000_000
 """A map with at most this many extents is decoded whole (24 MB)."""
-
-FEW_VALUES = 16
-"""At most this many segments are read one by one: array operations have a fixed cost, and most partitions of a large
-flow have only a handful of segments.
-"""
 
 _FIRST_BYTES = 8
 V = TypeVar("V")
@@ -96,7 +88,7 @@ class PackedMap:
         try:
             if firsts and firsts[0] < 0:
                 raise FormatError(f"offset map key begins at {firsts[0]}")
-            size, count, _, downstream = _heads(values)
+            size, count, _, downstream = np.array(list(map(_head, values)), np.int64).reshape(-1, 4).T
             if (size < 0).any() or (first + size < first).any():
                 raise FormatError("map segment has a number beyond 63 bits")
         except FormatError as error:
@@ -225,7 +217,10 @@ def group_segments(records: Iterable[tuple[bytes, V]]) -> dict[MapKey, dict[int,
         pieces = by_prefix.setdefault(key[:-_FIRST_BYTES], {})
         pieces[int.from_bytes(key[-_FIRST_BYTES:], "big", signed=True)] = stored
     return {
-        replace(_read_key(prefix + _signed(next(iter(pieces)))), first_upstream=0): pieces
+        replace(
+            _read_key(prefix + next(iter(pieces)).to_bytes(_FIRST_BYTES, "big", signed=True)),
+            first_upstream=0,
+        ): pieces
         for prefix, pieces in by_prefix.items()
     }
 
@@ -235,10 +230,6 @@ def _read_key(key: bytes) -> MapKey:
         return decode_map_key(key)
     except FormatError as error:
         raise FormatError(error.message, key=key) from None
-
-
-def _signed(first: int) -> bytes:
-    return first.to_bytes(_FIRST_BYTES, "big", signed=True)
 
 
 def _at_fault(firsts: Column, values: Sequence[bytes], error: FormatError) -> tuple[int, FormatError]:
@@ -256,15 +247,8 @@ def _inside(first: Column, length: Column, start: int, end: int) -> int:
     return int(np.maximum(inside, 0).sum())
 
 
-def _heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
-    """Read the first four numbers behind the version of each value; 0 where there are fewer."""
-    if len(values) <= FEW_VALUES:
-        columns = np.array([_head(value) for value in values], dtype=np.int64).reshape(-1, 4).T
-        return columns[0], columns[1], columns[2], columns[3]
-    return _many_heads(values)
-
-
-def _head(value: bytes) -> tuple[int, int, int, int]:
+def _head(value: bytes) -> list[int]:
+    """Read the first four numbers behind the version of a value; 0 where there are fewer."""
     if value[:1] != b"\x01":
         decode_segments([0], [value])  # raises the reason
     numbers = []
@@ -280,27 +264,4 @@ def _head(value: bytes) -> tuple[int, int, int, int]:
         else:
             raise FormatError("map segment has a number beyond 63 bits")
         numbers.append(number)
-    return numbers[0], numbers[1], numbers[2], numbers[3]
-
-
-def _many_heads(values: Sequence[bytes]) -> tuple[Column, Column, Column, Column]:
-    """Read the heads of all values at once, one byte position at a time."""
-    padded = b"".join(value[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for value in values)
-    heads = np.frombuffer(padded, dtype=np.uint8).reshape(-1, HEAD_BYTES)
-    if values and (heads[:, 0] != 1).any():
-        decode_segments([0], [values[int(np.flatnonzero(heads[:, 0] != 1)[0])]])
-    rows = np.arange(len(values))
-    at = np.ones(len(values), dtype=np.int64)
-    numbers = []
-    for _ in range(4):
-        number = np.zeros(len(values), dtype=np.int64)
-        reading: Flags = np.ones(len(values), dtype=bool)
-        for place in range(9):
-            byte = heads[rows, np.minimum(at, HEAD_BYTES - 1)]
-            number |= np.where(reading, (byte & 0x7F).astype(np.int64) << (7 * place), 0)
-            at += reading
-            reading &= byte >= 0x80
-        if reading.any():
-            raise FormatError("map segment has a number beyond 63 bits")
-        numbers.append(number)
-    return numbers[0], numbers[1], numbers[2], numbers[3]
+    return numbers
