@@ -35,7 +35,7 @@ def plan_of(
 ) -> SchemaPlan:
     """Read both, and plan."""
     both = read_both(source.client("A"), target.client("B"), subjects)
-    return make_plan(both.source, both.target, "A", "B", claims=claims)
+    return make_plan(*both, "A", "B", claims=claims)
 
 
 def sync(source: FakeRegistry, target: FakeRegistry, subjects: NameFilter = EVERY) -> SchemaPlan:

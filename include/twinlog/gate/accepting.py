@@ -55,7 +55,7 @@ def ways(flow: str, found: Sequence[Amount], seen: str) -> Iterator[str]:
         yield f"all that it showed: {every} --until 8h --reason ..."
 
 
-def to_accept(flow: str, found: Sequence[Amount], seen: str = "") -> str:
+def to_accept(flow: str, found: Sequence[Amount], seen: str) -> str:
     """Return, as a clause, the command that accepts what stands against a failover; "" if nothing does.  Pure."""
     every = list(ways(flow, found, seen))
     return f"; to accept it: {every[-1] if seen else '; '.join(every[:3])}" if every else ""

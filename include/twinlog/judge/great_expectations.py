@@ -53,8 +53,8 @@ def frame(suite: Suite, rows: Sequence[Row]) -> pd.DataFrame:
     columns = {name: [row[name] for row in escaped] for name in suite.identity}
     for check in suite.checks:
         compared = [_numbers(*sides(check, row)) for row in rows]
-        columns[_left(check)] = [left for left, _ in compared]
-        columns[_right(check)] = [right for _, right in compared]
+        left, right = _sides(check)
+        columns[left], columns[right] = [it for it, _ in compared], [it for _, it in compared]
     table = pd.DataFrame(columns)
     return table.astype({name: "float64" for name in table.columns if name not in suite.identity})
 
@@ -67,12 +67,9 @@ def _numbers(left: Cell, right: Cell) -> tuple[Cell, Cell]:
     return None, right if isinstance(right, numbers) else 0
 
 
-def _left(check: Check) -> str:
-    return f"{check.name}: {check.left}"
-
-
-def _right(check: Check) -> str:
-    return f"{check.name}: {check.right}"
+def _sides(check: Check) -> tuple[str, str]:
+    """Name the two columns of a check."""
+    return f"{check.name}: {check.left}", f"{check.name}: {check.right}"
 
 
 def expectation(check: Check) -> Any:
@@ -85,7 +82,7 @@ def expectation(check: Check) -> Any:
         "description": f"{check.name}: {check.meaning}",
     }
     ignored = {"ignore_row_if": "both_values_are_missing"}
-    left, right = _left(check), _right(check)
+    left, right = _sides(check)
     if check.relation is Relation.EQUAL:
         return gxe.ExpectColumnPairValuesToBeEqual(column_A=left, column_B=right, **ignored, **common)
     larger, smaller = (left, right) if check.relation is Relation.AT_LEAST else (right, left)

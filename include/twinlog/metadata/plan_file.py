@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from twinlog.config.flow.metadata import Profile
 from twinlog.errors import UsageError
-from twinlog.jsonable import from_json
+from twinlog.jsonable import Json, from_json
 from twinlog.metadata import values
 
 FORMAT = "metadata-plan-1"
-_READERS: Mapping[str, TypeAdapter[Any]] = {
-    values.ChangeKind.TOPIC_CONFIG: TypeAdapter(values.ConfigChange),
-    values.ChangeKind.ACL: TypeAdapter(values.AclChange),
-    values.ChangeKind.QUOTA: TypeAdapter(values.QuotaChange),
-}
+_READER: TypeAdapter[values.MetadataChange] = TypeAdapter(values.MetadataChange)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +34,7 @@ class SavedPlan:
 
 def plan_document(
     plan: values.MetadataPlan, source_cluster_id: str, target_cluster_id: str, at_ms: int
-) -> dict[str, Any]:
+) -> Json:
     """Write a plan as the document that is saved at `at_ms` (epoch ms).
 
     The digest covers the time: the same changes, planned again for another failover, are another plan.
@@ -55,7 +49,7 @@ def plan_document(
     return {**document, "digest": digest_of(document)}
 
 
-def digest_of(document: Mapping[str, Any]) -> str:
+def digest_of(document: Json) -> str:
     """Return the SHA-256 of a document without its digest, whatever its spacing and order."""
     content = {name: value for name, value in document.items() if name != "digest"}
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -93,8 +87,8 @@ def parse_plan(text: str, name: str) -> SavedPlan:
         raise _no_plan(name, f"{type(error).__name__} in it") from error
 
 
-def _change(document: Mapping[str, Any]) -> values.MetadataChange:
-    change: values.MetadataChange = _READERS[document["kind"]].validate_json(json.dumps(document["item"]))
+def _change(document: Json) -> values.MetadataChange:
+    change = _READER.validate_json(json.dumps(document["item"]))
     if values.change_document(change) != document:
         raise ValueError("what it shows is not what it does")
     return change

@@ -18,7 +18,7 @@ from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, TerminalError, TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.metadata.memory import after, intended_acls
 from twinlog.metadata.read import Sides, plan_parts, read_sides
 from twinlog.metadata.subjects import Subject
@@ -55,7 +55,7 @@ class MetadataResult:
         return not self.refused
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Json:
         """Return the result as JSON."""
         return {
             "flow": self.flow,
@@ -213,7 +213,7 @@ def _ask(
 
 def _set(
     changes: Mapping[tuple[Owner, str], Setting],
-    ask: Callable[[Mapping[Owner, Mapping[str, Any]]], Answers[tuple[Owner, str], None]],
+    ask: Callable[[Mapping[Owner, Json]], Answers[tuple[Owner, str], None]],
 ) -> Errors:
     if not changes:
         return {}

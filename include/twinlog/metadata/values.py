@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity
 from twinlog.config.flow.metadata import Profile
-from twinlog.jsonable import to_json
+from twinlog.jsonable import Json, to_json
 from twinlog.topics.plan import Refusal
 
 V = TypeVar("V", str, float)
@@ -27,13 +27,6 @@ class ChangeKind(StrEnum):
     QUOTA = "quota"
 
 
-class Action(StrEnum):
-    """Name what a change does on the target."""
-
-    SET = "set"
-    REMOVE = "remove"
-
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """A change for people: `name` of `resource` goes from `before` to `after`; None means "not there"."""
@@ -45,9 +38,9 @@ class Row:
     after: str | None
 
     @property
-    def action(self) -> Action:
+    def action(self) -> str:
         """Return whether it is set or removed."""
-        return Action.REMOVE if self.after is None else Action.SET
+        return "remove" if self.after is None else "set"
 
     @property
     def label(self) -> str:
@@ -155,7 +148,7 @@ class MetadataPlan(Part):
     profile: Profile
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Json:
         """Return the plan as JSON, for `--output json` and `--save`."""
         return {
             "flow": self.flow,
@@ -171,14 +164,14 @@ class MetadataPlan(Part):
 def join(flow: str, profile: Profile, parts: Iterable[Part]) -> MetadataPlan:
     """Put parts together, in their order."""
     found = list(parts)
-    together: Mapping[str, Any] = {
+    together: Json = {
         field.name: tuple(item for part in found for item in getattr(part, field.name))
         for field in fields(Part)
     }
     return MetadataPlan(flow=flow, profile=profile, **together)
 
 
-def change_document(change: MetadataChange) -> dict[str, Any]:
+def change_document(change: MetadataChange) -> Json:
     """Write a change as JSON: its row for people, and its fields under `item`."""
     row = change.row
     return {
@@ -187,7 +180,7 @@ def change_document(change: MetadataChange) -> dict[str, Any]:
         "name": row.name,
         "from": row.before,
         "to": row.after,
-        "action": row.action.value,
+        "action": row.action,
         "item": to_json(change),
     }
 

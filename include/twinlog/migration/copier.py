@@ -23,7 +23,7 @@ from twinlog.formats.mm2.connect_offset import (
     parse_source_key,
 )
 from twinlog.formats.mm2.records import Heartbeat
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.lane.spec import StateTopics
 from twinlog.state.ledger import latest_or_empty
 from twinlog.visible import listed
@@ -202,7 +202,7 @@ Traces = Mapping[str, int | None]
 """Signs of a running copier: what one that moves says, with its number; 0 for what was not there."""
 
 
-def read_positions(flow: FlowSettings, clusters: Clusters, copier: Copier) -> Mapping[TopicPartition, int]:
+def read_positions(flow: FlowSettings, clusters: Clusters, copier: Copier) -> Positions:
     """Read the last upstream offsets that it says it has copied.
 
     Raises TerminalError `no-positions`, or `no-internal-topic` if the topic is missing that MM2 keeps them in.
@@ -218,7 +218,7 @@ def require_stopped(
     clusters: Clusters,
     copier: Copier,
     copies: Iterable[TopicPartition],
-    watch_seconds: float | None = None,
+    watch_seconds: float | None,
 ) -> Traces:
     """Make sure that no other program copies: none of its processes is there, and nothing moves while we watch.
 

@@ -100,14 +100,14 @@ def missing_on_source(flow: FlowSettings, source: ClusterReader) -> str:
         return ""
 
 
-def beat_alone(pair: FlowSettings, now: int | None = None) -> str:
-    """Write a heartbeat for a pair without a flow, on a cluster that may be in no flow.
+def beat_alone(pair: FlowSettings, now: int) -> str:
+    """Write a heartbeat at `now` (epoch ms) for a pair without a flow, on a cluster that may be in no flow.
 
     Returns why that failed, "" if all is well.
     """
     with open_clusters(pair) as clusters:
         try:
-            _beat(pair, clusters.target, now or clock.now_ms())
+            _beat(pair, clusters.target, now)
         except TwinlogError as error:
             return f"no heartbeat of {pair.name} on {pair.target.alias}: {error}"
     return ""

@@ -110,24 +110,18 @@ def make_report(
     failed: bool,
 ) -> FlowReport:
     """Join the copy's result with the present state.  Pure."""
-    copied = {
-        TopicPartition(it["topic"], it["partition"]): it for it in (copy_result or {}).get("partitions", ())
-    }
-    stopped = tuple(StoppedPartition(**it) for it in (copy_result or {}).get("stopped", ()))
-    ended = (
-        set()
-        if (copy_result or {}).get("transient")
-        else {place for place, it in copied.items() if it["error"]}
-    )
-    not_shown = (copy_result or {}).get(NOT_SHOWN, {}).get("stopped", 0)
+    result = {"state": "nothing", "records": 0, "bytes": 0, **(copy_result or {})}
+    copied = {TopicPartition(it["topic"], it["partition"]): it for it in result.get("partitions", ())}
+    stopped = tuple(StoppedPartition(**it) for it in result.get("stopped", ()))
+    ended = set() if result.get("transient") else {place for place, it in copied.items() if it["error"]}
+    not_shown = result.get(NOT_SHOWN, {}).get("stopped", 0)
     blocked = any(problem.blocking for problem in facts.problems)
-    state = copy_result["state"] if copy_result else "nothing"
     return FlowReport(
         flow=flow.name,
         run_id=run_id,
-        state="failed" if blocked or failed else state,
-        records=copy_result["records"] if copy_result else 0,
-        bytes=copy_result["bytes"] if copy_result else 0,
+        state="failed" if blocked or failed else result["state"],
+        records=result["records"],
+        bytes=result["bytes"],
         topics=tuple(
             TopicReport(
                 topic.topic,
@@ -147,10 +141,7 @@ def make_report(
         seconds=round(clock.seconds_between(started_ms, facts.at_ms), 3),
         at_ms=facts.at_ms,
         stopped_not_shown=not_shown,
-        stopped_partitions=len(
-            {TopicPartition(partition.topic, partition.partition) for partition in stopped} | ended
-        )
-        + not_shown,
+        stopped_partitions=len({it.topic_partition for it in stopped} | ended) + not_shown,
         undecided_records=facts.undecided_records.least,
         undecided=facts.undecided,
         unseen_partitions=facts.unseen,

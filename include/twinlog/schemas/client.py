@@ -13,7 +13,7 @@ from urllib.parse import quote
 from twinlog.config.file.providers import reveal
 from twinlog.config.security.connection import RegistrySettings
 from twinlog.errors import ClusterRefused, ClusterUnreachable, TerminalError, TransientError, TwinlogError
-from twinlog.jsonable import from_json
+from twinlog.jsonable import Json, from_json
 from twinlog.schemas.values import AVRO, Reference, Schema, Version
 from twinlog.visible import visible
 
@@ -170,8 +170,8 @@ class Registry:
         method: str,
         path: str,
         *,
-        query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
+        query: Json | None = None,
+        body: Json | None = None,
         missing: bool = False,
     ) -> Any:
         """Return the JSON of an answer; with `missing`, None for what is not there (404), or an answer without text."""
@@ -187,7 +187,7 @@ class Registry:
         except ValueError:
             raise self._strange(f"{method} {path}", "is no JSON") from None
 
-    def _sent(self, method: str, path: str, query: Mapping[str, Any], body: str | None) -> requests.Response:
+    def _sent(self, method: str, path: str, query: Json, body: str | None) -> requests.Response:
         """Send a request to the first address that answers."""
         import requests
 
@@ -260,7 +260,7 @@ def _login(settings: RegistrySettings) -> Any:
     return None
 
 
-def read_schema(answer: Mapping[str, Any]) -> Schema:
+def read_schema(answer: Json) -> Schema:
     """Read a schema as the API writes it.  Raises KeyError, TypeError and ValueError for other things.  Pure."""
     text = answer["schema"]
     if not isinstance(text, str):
@@ -274,12 +274,12 @@ def read_schema(answer: Mapping[str, Any]) -> Schema:
     )
 
 
-def _references(found: Sequence[Mapping[str, Any]]) -> Iterator[Reference]:
+def _references(found: Sequence[Json]) -> Iterator[Reference]:
     for it in found:
         yield Reference(str(it["name"]), str(it["subject"]), int(it["version"]))
 
 
-def written(version: Version) -> Mapping[str, Any]:
+def written(version: Version) -> Json:
     """Write a version as a request to register it.  Pure."""
     schema = version.schema
     body: dict[str, Any] = {"schema": schema.text, "id": version.id, "version": version.number}

@@ -157,13 +157,7 @@ def make_plan(
         conflicts += more
         held |= {conflict.subject for conflict in more}
     free = {name: it for name, it in wanted.items() if name not in held}
-    missing = [
-        Registration.of(name, version)
-        for name, subject in free.items()
-        for version in subject.versions.values()
-        if version.number not in _versions(target, name)
-    ]
-    ordered, circle = in_order(missing)
+    ordered, circle = in_order([Registration.of(*it) for it in _missing(free, target)])
     if circle:
         named = {registration.subject for registration in circle}
         conflicts += [
@@ -184,12 +178,14 @@ def make_plan(
 
 def missing_ids(source: Holdings, target: Holdings) -> frozenset[int]:
     """Return the ids that the target would have to give to the source's schemas.  Pure."""
-    return frozenset(
-        version.id
-        for name, subject in source.subjects.items()
-        for version in subject.versions.values()
-        if version.number not in _versions(target, name)
-    )
+    return frozenset(version.id for _, version in _missing(source.subjects, target))
+
+
+def _missing(subjects: Mapping[str, Subject], target: Holdings) -> Iterator[tuple[str, Version]]:
+    """Yield the versions that the target does not have, each with its subject."""
+    for name, subject in subjects.items():
+        known = _versions(target, name)
+        yield from ((name, it) for it in subject.versions.values() if it.number not in known)
 
 
 def _versions(holdings: Holdings, name: str) -> Mapping[int, Version]:

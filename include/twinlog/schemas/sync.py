@@ -31,15 +31,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
-    """Hold what both registries know of a flow's subjects."""
-
-    source: Holdings
-    target: Holdings
-
-
-def read_both(source: Registry, target: Registry, subjects: NameFilter) -> Both:
+def read_both(source: Registry, target: Registry, subjects: NameFilter) -> tuple[Holdings, Holdings]:
     """Read the source's selected subjects, and what the target has in their places.
 
     Raises what a `Registry` raises, and TerminalError `schema-modes` if the target knows no modes.
@@ -62,7 +54,7 @@ def read_both(source: Registry, target: Registry, subjects: NameFilter) -> Both:
     )
     taken = _each(target.schema, sorted(missing_ids(here, there)))
     ids = {schema_id: schema for schema_id, schema in taken.items() if schema is not None}
-    return Both(here, replace(there, ids=ids))
+    return here, replace(there, ids=ids)
 
 
 def require_modes(registry: Registry) -> str:
@@ -200,15 +192,15 @@ def return_home(flow: FlowSettings, clusters: Clusters) -> SchemaSync:
 
 
 def _look(flow: FlowSettings, source: Registry, target: Registry, *, claims: bool) -> SchemaSync:
-    both = read_both(source, target, flow.metadata.schemas.subjects)
-    plan = make_plan(both.source, both.target, flow.source.alias, flow.target.alias, claims=claims)
-    if not (both.source.subjects or both.target.subjects):
+    here, there = read_both(source, target, flow.metadata.schemas.subjects)
+    plan = make_plan(here, there, flow.source.alias, flow.target.alias, claims=claims)
+    if not (here.subjects or there.subjects):
         patterns = listed(flow.metadata.schemas.subjects.include)
         nothing = (
             f"no subject of either registry matches twinlog.schemas.subjects ({patterns}): check the patterns"
         )
         plan = replace(plan, notes=(*plan.notes, nothing))
-    subjects = both.source.subjects.values()
+    subjects = here.subjects.values()
     return SchemaSync(
         **{field.name: getattr(plan, field.name) for field in fields(plan)},
         flow=flow.name,
