@@ -15,7 +15,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.gate.groups import engine_positions
 from twinlog.groups.maps import PartitionMaps
-from twinlog.groups.place import Place, place
+from twinlog.groups.place import Place, places
 from twinlog.groups.plan import Decided, at_place
 from twinlog.groups.report import SyncReason, SyncState
 from twinlog.groups.verdict import GroupStanding, PositionVerdict, leave, row_of
@@ -177,7 +177,7 @@ def test_a_group_that_has_read_what_the_map_does_not_tell_of_yet_has_no_exact_pl
         route=Route(TopicPartition("A.t", 0), log, log, maps),
         observed=replace(OBSERVED, copied_to=1_280, mapped_to=mapped_to, counts={}, findings=()),
     )
-    found = at_place(standing, place(committed, maps, log, log), log).place
+    found = at_place(standing, places([committed], maps, log, log)[0], log).place
     assert (exact, ahead, max(0, committed - end)) == (found.exact, found.ahead, found.again)
 
 

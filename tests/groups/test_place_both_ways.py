@@ -7,7 +7,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.formats.map.offset_map import encode_segment
 from twinlog.formats.map.packed_map import PackedMap
 from twinlog.groups.maps import PartitionMaps
-from twinlog.groups.place import Place, place, places
+from twinlog.groups.place import Place, places
 from twinlog.offsets.segments import Extent, MapSegment
 
 events = st.lists(st.sampled_from(["write here", "write there", "copy there", "copy back"]), max_size=40)
@@ -68,8 +68,8 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
     assert found is not None
     first_unread = min(unread, default=len(world.there))
     assert found.offset <= first_unread
-    own = place(
-        committed,
+    (own,) = places(
+        [committed],
         PartitionMaps(packed(world.runs_there, world.next_there)),
         PartitionOffsets(0, len(world.there), len(world.there)),
     )

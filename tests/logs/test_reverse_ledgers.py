@@ -8,17 +8,19 @@ from twinlog.errors import FormatError
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.ledger.writers import FlowClaim
-from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
+from twinlog.kafka_types import ReadRecord
+from twinlog.logs.reverse_ledgers import SourceLedger, sort_ledger
 
 CLAIM = FlowClaim("west->east", "b-id", "a-id", 1)
 LIFE = Incarnation("t", "id", 1, "t", source_cluster_id="b-id")
 UNKNOWN = Incarnation("t", "id", 1, "t")
 
 
-def found(alias: str, *records: LedgerRecord, target_id: str = "b-id", damage: bytes = b"") -> Sorted:
+def found(alias: str, *records: LedgerRecord, target_id: str = "b-id", damage: bytes = b"") -> SourceLedger:
     """Sort a ledger found under `alias` for a flow to B."""
     ordered = [(it.key(), it.value()) for it in records] + ([(damage, damage)] if damage else [])
-    return sort_ledger(alias, ordered, target_alias="B", target_cluster_id=target_id)
+    latest = {key: ReadRecord(offset, 0, key, value) for offset, (key, value) in enumerate(ordered)}
+    return sort_ledger(alias, latest, target_alias="B", target_cluster_id=target_id)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,8 @@ def test_ids_tell_and_names_only_where_there_are_none(
     alias: str, records: tuple[LedgerRecord, ...], expected: tuple[bool, bool]
 ) -> None:
     """A ledger of the target's name may be another cluster's."""
-    assert expected == found(alias, *records)[:2]
+    ledger = found(alias, *records)
+    assert expected == (ledger.reverse, ledger.known)
 
 
 def test_a_target_that_does_not_say_who_it_is_is_known_by_its_name() -> None:

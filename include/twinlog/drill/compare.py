@@ -14,9 +14,10 @@ from twinlog.drill.places import View
 from twinlog.drill.reading import READ_SECONDS
 from twinlog.drill.report import DrilledPosition, Found
 from twinlog.groups.report import GroupPartitionRow, SyncReason
-from twinlog.groups.same_record import alike, record_at
+from twinlog.groups.same_record import alike
 from twinlog.groups.view import Offsets
 from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.topics.same_log import record_at
 from twinlog.transforms.chain import Chain
 
 FEW = 10

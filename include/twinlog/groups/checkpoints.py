@@ -126,7 +126,7 @@ def _write_checkpoints(flow: FlowSettings, target: Cluster, plan: CheckpointPlan
         for checkpoint in due
     ]
     if records:
-        target.produce(flow.policy.checkpoints_topic(flow.state_alias), records)
+        target.produce(flow.checkpoints_topic, records)
     return len(due)
 
 
@@ -141,7 +141,7 @@ def _delete_old(
         return 0, ""
     renewed = {decided.key for decided in plan.decided if decided.checkpoint is not None}
     cut = plan_cut(seen.checkpoints, plan.ended, renewed, seen.at_ms)
-    note = apply_cut(target, flow.policy.checkpoints_topic(flow.state_alias), cut) if cut is not None else ""
+    note = apply_cut(target, flow.checkpoints_topic, cut) if cut is not None else ""
     return (0 if cut is None or note else cut.ended), note
 
 

@@ -37,13 +37,6 @@ class Place:
     why: str = ""
 
 
-def place(
-    offset: int, maps: PartitionMaps, there: PartitionOffsets, here: PartitionOffsets | None = None
-) -> Place:
-    """Find the place of one reader, as `places` does."""
-    return places([offset], maps, there, here)[0]
-
-
 def places(
     offsets: Sequence[int], maps: PartitionMaps, there: PartitionOffsets, here: PartitionOffsets | None = None
 ) -> list[Place]:

@@ -10,10 +10,10 @@ from twinlog.cluster.api import ClusterReader
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings, GroupSyncPolicy
 from twinlog.formats.ledger.topics import GroupPosition, Incarnation
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.records import Checkpoint
 from twinlog.groups.maps import NO_MAPS, PartitionMaps, never_copied
-from twinlog.groups.place import Place, place
+from twinlog.groups.place import Place, places
 from twinlog.groups.plan import Decided, at_place, observed_of
 from twinlog.groups.report import SyncReason
 from twinlog.groups.verdict import GroupStanding, PositionVerdict, SyncSwitch, judge, leave, row_of, wrong
@@ -22,7 +22,7 @@ from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.incarnations import about_incarnation, sources_of_copies
 from twinlog.topics.snapshot import all_partitions
 
@@ -38,7 +38,7 @@ class Recalled:
 
     flow: FlowSettings
     ledger: Ledger
-    maps: Maps[PackedMap]
+    maps: PackedMaps
     gaps: Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
     noted: Mapping[GroupPartition, DatedCheckpoint]
     owed: Mapping[GroupPartition, GroupPosition]
@@ -49,7 +49,7 @@ class Recalled:
 
 
 def recall(
-    flow: FlowSettings, target: ClusterReader, ledger: Ledger, maps: Maps[PackedMap], topics: Collection[str]
+    flow: FlowSettings, target: ClusterReader, ledger: Ledger, maps: PackedMaps, topics: Collection[str]
 ) -> tuple[Decided, ...]:
     """Decide about the positions of all groups that the target knows of; `topics` are those that the flow would miss.
 
@@ -145,7 +145,7 @@ def _place(it: Checkpoint, maps: PartitionMaps, log: PartitionOffsets) -> Place:
 
     The map may know more than the checkpoint did: a group that was ahead of the copy then may not be any more.
     """
-    found = place(it.upstream_offset, maps, log) if maps.onward is not None else Place(None)
+    found = places([it.upstream_offset], maps, log)[0] if maps.onward is not None else Place(None)
     return (
         found if found.offset is not None else Place(min(max(it.downstream_offset, log.log_start), log.end))
     )

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from twinlog.cluster.api import ClusterReader, Clusters
+from twinlog.cluster.api import Clusters
 from twinlog.cluster.prints import Fingerprint
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
@@ -19,7 +17,8 @@ from twinlog.groups.report import GroupPartitionRow
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
+from twinlog.topics.same_log import record_at
 
 SAMPLED = 50
 """Positions that one gate reads, evenly chosen; each costs two small fetches."""
@@ -37,7 +36,7 @@ def read(
     flow: FlowSettings,
     clusters: Clusters,
     ledger: Ledger,
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
     copies: Mapping[TopicPartition, PartitionOffsets],
     rows: Iterable[GroupPartitionRow],
 ) -> Mapping[int, bool]:
@@ -68,7 +67,7 @@ def read(
 def position_of(
     row: GroupPartitionRow,
     ledger: Ledger,
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
     copy: PartitionOffsets | None,
     opened: dict[SourceIncarnation, OffsetMap],
 ) -> Position | None:
@@ -83,14 +82,10 @@ def position_of(
     if life not in opened:
         packed = maps.seen(life)
         opened[life] = packed.open() if isinstance(packed, PackedMap) else OffsetMap.of(())
-    known = opened[life]
-    run = int(np.searchsorted(known.upstream + known.length, row.upstream_offset, side="right"))
-    if run == len(known.length):
+    found = opened[life].first_at(row.upstream_offset)
+    if found is None or (copy is not None and found[1] < copy.log_start):
         return None
-    upstream = max(row.upstream_offset, int(known.upstream[run]))
-    downstream = int(known.downstream[run]) + upstream - int(known.upstream[run])
-    expired = copy is not None and downstream < copy.log_start
-    return None if expired else Position(row, upstream, downstream)
+    return Position(row, *found)
 
 
 def same(
@@ -124,9 +119,3 @@ def evenly(places: Sequence[int]) -> Sequence[int]:
     if len(places) <= SAMPLED:
         return places
     return [places[index * len(places) // SAMPLED] for index in range(SAMPLED)]
-
-
-def record_at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
-    """Fingerprint the record at exactly this offset; None if there is none."""
-    found = cluster.record_prints(at, offset, 1)
-    return found[0] if found and found[0].offset == offset else None

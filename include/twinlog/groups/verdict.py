@@ -145,7 +145,8 @@ def _possible(
         return _when_before(standing, offset, there, log, sync)
     if not sync.on:
         return leave(SyncReason.SYNC_DISABLED, sync.why_not)
-    return _written(offset, "moved on" if there is not None else "set for the first time")
+    text = "moved on" if there is not None else "set for the first time"
+    return _synced(SyncReason.WRITTEN, text, offset)
 
 
 def _when_before(
@@ -156,7 +157,7 @@ def _when_before(
         standing.policy is GroupSyncPolicy.FOLLOW and standing.ours
     )
     if rewinds and sync.on:
-        return _written(offset, f"taken back from {there} ({standing.policy})")
+        return _synced(SyncReason.WRITTEN, f"taken back from {there} ({standing.policy})", offset)
     if there > log.end:
         text = f"its position {there} lies beyond the target's end {log.end}; policy force would correct it"
         return wrong(SyncReason.BEYOND_END, text)
@@ -165,10 +166,6 @@ def _when_before(
             SyncReason.NEVER_REWIND, "the group was rewound on the source; policy follow would follow it"
         )
     return _synced(SyncReason.READ_ON_THERE, "it has read on there, or was moved there")
-
-
-def _written(offset: int, text: str) -> PositionVerdict:
-    return _synced(SyncReason.WRITTEN, text, offset)
 
 
 def _synced(reason: SyncReason, text: str, write: int | None = None) -> PositionVerdict:

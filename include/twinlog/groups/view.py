@@ -16,11 +16,11 @@ from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.grouped import grouped
 from twinlog.groups.maps import NO_MAPS, NOTHING, PartitionMaps, begun_empty, never_copied
 from twinlog.groups.report import UncoveredGroup
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import Maps, reported_progress
+from twinlog.state.progress import PackedMaps, reported_progress
 from twinlog.topics.discovery import Discovery, ProblemCode
 from twinlog.topics.reverse_flows import maps_home, read_reverse_state
 from twinlog.topics.snapshot import FlowSnapshot
@@ -179,7 +179,7 @@ def look(snapshot: FlowSnapshot, positions: GroupPositions) -> GroupView:
     wanted = {offset for offsets in committed.found.values() for offset in offsets}
     ledger = snapshot.read_state().ledger if wanted else snapshot.ledger
     checkpoints, unread = newest_checkpoints(flow, clusters.target)
-    topic = flow.policy.checkpoints_topic(flow.state_alias)
+    topic = flow.checkpoints_topic
     gone, hidden = _missing(
         flow, clusters.source, (group.group for group in positions.listed), checkpoints, positions.at_ms
     )
@@ -287,12 +287,11 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
                     lent=flow.homes is None and topic.topic != topic.remote_topic,
                 )
                 trouble = problems.get(topic.topic, "is blocked") if topic.blocked else ""
-                remote_id = topic.remote.topic_id if topic.remote is not None else ""
                 remote = topic.at_target(partition.partition)
                 yield (
                     it,
                     Route(
-                        *(remote, partition.source, partition.target, maps, trouble, remote_id),
+                        *(remote, partition.source, partition.target, maps, trouble, topic.copy_id),
                         served_to=served.get(remote, 0),
                     ),
                 )
@@ -318,7 +317,7 @@ def _unread(
 
 def _reverse_maps(
     flow: FlowSettings, clusters: Clusters, discovery: Discovery, *, came_home: bool
-) -> tuple[Mapping[TopicPartition, PackedMap | UnreadableMap], Mapping[TopicPartition, int]]:
+) -> tuple[Mapping[TopicPartition, PackedMap | UnreadableMap], Positions]:
     """Return maps of the reverse flow, for topics that are copied both ways; empty if there is no such flow.
 
     If that flow was failed over, return too how far it had copied each partition of the target by its last report:
@@ -338,13 +337,11 @@ def _reverse_maps(
     left = way.ledger.phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
     maps = {
         topic.at_source(partition.partition): way.maps.seen(
-            SourceIncarnation(
-                topic.remote_topic, topic.remote.topic_id if topic.remote else "", partition.partition
-            )
+            SourceIncarnation(topic.remote_topic, topic.copy_id, partition.partition)
         )
         or NOTHING
         for topic in same
-        if way.concerns(topic.topic, topic.remote_topic, topic.remote.topic_id if topic.remote else "")
+        if way.concerns(topic.topic, topic.remote_topic, topic.copy_id)
         for partition in topic.partitions
     }
     return maps, reported_progress(way.ledger) if left else {}
@@ -365,7 +362,7 @@ def _routes_back(
         return
     copies = clusters.source.describe_topics({it.topic for it in originals}).found
     way = read_reverse_state(flow, clusters, {name: it.topic_id for name, it in copies.items()})
-    way_maps, ledger = (way.maps, way.ledger) if way is not None else (Maps[PackedMap]({}, {}), Ledger())
+    way_maps, ledger = (way.maps, way.ledger) if way is not None else (PackedMaps({}, {}), Ledger())
     gaps, empty = never_copied(ledger), begun_empty(ledger)
     home = maps_home(flow, clusters, {name: described.topic_id for name, described in copies.items()})
     originals_now = clusters.target.describe_topics({it.topic for it in originals.values()}).found

@@ -6,15 +6,15 @@ called `west` by a deployment that copies from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from twinlog.config.security.connection import ConnectionSettings
 from twinlog.errors import ClusterRefused, FormatError, TwinlogError
 from twinlog.formats.ledger.reading import parse_whole
 from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.writers import is_reverse, source_ids
+from twinlog.kafka_types import ReadRecord
 from twinlog.logs.log_reader import StateLog
 from twinlog.policy.state_topics import ledger_topic, source_of_ledger
 from twinlog.protocol.brokers import Brokers
@@ -23,22 +23,34 @@ NO_LEDGER = "no-internal-topic"
 """Code of the error for a topic that does not exist."""
 
 
-class Sorted(NamedTuple):
-    """A ledger and its owner: a `reverse` flow or not; `known` if the ledger itself tells, not only its name."""
+@dataclass(frozen=True, slots=True)
+class SourceLedger:
+    """A ledger on the source and its owner: a `reverse` flow or not.
 
-    reverse: bool
-    known: bool
-    records: tuple[LedgerRecord, ...]
+    `known` says that the ledger itself tells, and not only its topic's name.  `refused` says why it may not be read.
+    """
+
+    alias: str
+    reverse: bool = False
+    known: bool = False
+    records: tuple[LedgerRecord, ...] = ()
+    refused: str = ""
+
+    @property
+    def ledger_topic(self) -> str:
+        """The ledger's topic, on the source."""
+        return ledger_topic(self.alias)
 
 
 def sort_ledger(
-    alias: str, ordered: Iterable[tuple[bytes, bytes | None]], *, target_alias: str, target_cluster_id: str
-) -> Sorted:
+    alias: str, found: Mapping[bytes, ReadRecord], *, target_alias: str, target_cluster_id: str
+) -> SourceLedger:
     """Say whether a ledger found on the source under `alias` is a reverse flow's; records in the order of its log.
 
     Raises FormatError for a record that cannot be read, unless the ledger certainly belongs to another flow.  Pure.
     """
-    latest = dict(ordered)
+    ordered = sorted(found.items(), key=lambda item: item[1].offset)
+    latest = {key: record.value for key, record in ordered}
     records: list[LedgerRecord] = []
     failure: FormatError | None = None
     for key in latest:
@@ -53,7 +65,7 @@ def sort_ledger(
     reverse = is_reverse(alias, records, target_alias=target_alias, target_cluster_id=target_cluster_id)
     if failure is not None and (reverse or not known):
         raise failure
-    return Sorted(reverse, known, tuple(records))
+    return SourceLedger(alias, reverse, known, tuple(records))
 
 
 @dataclass(slots=True)
@@ -83,16 +95,13 @@ class ReverseLedgers:
                     if error.code == NO_LEDGER or (name != own and isinstance(error, ClusterRefused)):
                         continue
                     raise
-                kept = sorted(log.records.items(), key=lambda item: item[1].offset)
-                ordered = [(key, record.value) for key, record in kept]
-                if self._sorted(name, ordered).reverse:
-                    found |= dict(ordered)
+                records = log.records
+                ledger = sort_ledger(
+                    source_of_ledger(name) or "",
+                    records,
+                    target_alias=self.target_alias,
+                    target_cluster_id=self.target_cluster_id,
+                )
+                if ledger.reverse:
+                    found |= {key: record.value for key, record in records.items()}
         return found
-
-    def _sorted(self, name: str, ordered: Iterable[tuple[bytes, bytes | None]]) -> Sorted:
-        return sort_ledger(
-            source_of_ledger(name) or "",
-            ordered,
-            target_alias=self.target_alias,
-            target_cluster_id=self.target_cluster_id,
-        )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from twinlog.cluster.permissions.needs import LONGEST_TOPIC
 from twinlog.cluster.values import NO_SUCH_TOPIC, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.errors import ConfigError
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.policy.state_topics import is_known_heartbeats
@@ -48,6 +48,7 @@ def decide(
     if source.cluster_id and source.cluster_id == target.cluster_id:
         raise same_cluster(flow, source.cluster_id)
     require_own(flow, ledger, source.cluster_id, target.cluster_id)
+    selected = frozenset(source.names).difference(left_out.topic for left_out in source.left_out)
     problems = sorted(
         (
             *_refused(flow, source, target),
@@ -59,7 +60,7 @@ def decide(
             *_fewer_partitions(flow, source, target),
             *_unavailable(source),
             *(missing := tuple(_missing_names(flow, source))),
-            *(() if missing else nothing_selected(flow, _selected(source))),
+            *(() if missing else nothing_selected(flow, selected)),
         ),
         key=lambda problem: (problem.topic, problem.code),
     )
@@ -91,7 +92,7 @@ def _topic(
     blocked: bool,
 ) -> DiscoveredTopic:
     remote = flow.remote_name(described.name)
-    topic_id = _identity(ledger, described)
+    topic_id, copy = _identity(ledger, described), target.topics.found.get(remote)
     return DiscoveredTopic(
         topic=described.name,
         topic_id=topic_id,
@@ -108,7 +109,7 @@ def _topic(
             if (offsets := source.offsets.found.get(TopicPartition(described.name, partition.partition)))
             is not None
         ),
-        remote=_remote(target.topics.found.get(remote)),
+        remote=None if copy is None else RemoteTopic(copy.topic_id, len(copy.partitions)),
         blocked=blocked,
         paused=why_paused(ledger, described.name),
     )
@@ -154,19 +155,13 @@ def begins(ledger: Ledger, topic: str, topic_id: str, partition: int) -> int | N
     return noted.offsets.get(str(partition), 0)
 
 
-def _remote(described: TopicDescription | None) -> RemoteTopic | None:
-    if described is None:
-        return None
-    return RemoteTopic(described.topic_id, len(described.partitions))
-
-
 def _refused(flow: FlowSettings, source: SourceState, target: TargetState) -> Iterable[Problem]:
     for topic, error in source.topics.refused.items():
-        yield _from_error(ProblemCode.SOURCE_REFUSED, topic, error)
+        yield Problem(ProblemCode.SOURCE_REFUSED, topic, error.message, error.hint)
     for topic in source.topics.found:
         refused = target.topics.refused.get(flow.remote_name(topic))
         if refused is not None and refused.code != NO_SUCH_TOPIC:
-            yield _from_error(ProblemCode.TARGET_REFUSED, topic, refused)
+            yield Problem(ProblemCode.TARGET_REFUSED, topic, refused.message, refused.hint)
 
 
 def _other_logs(flow: FlowSettings, other_logs: Mapping[str, Witness]) -> Iterable[Problem]:
@@ -264,10 +259,6 @@ def _missing_names(flow: FlowSettings, source: SourceState) -> Iterable[Problem]
             )
 
 
-def _selected(source: SourceState) -> frozenset[str]:
-    return frozenset(source.names).difference(left_out.topic for left_out in source.left_out)
-
-
 def nothing_selected(flow: FlowSettings, selected: Collection[str]) -> Iterator[Problem]:
     """Report a flow whose patterns select no topic of the source but heartbeats; `selected` are what they select."""
     include = flow.topics.include
@@ -281,10 +272,6 @@ def nothing_selected(flow: FlowSettings, selected: Collection[str]) -> Iterator[
             "check the patterns, and that this user may DESCRIBE the topics; `twinlog plan --explain` says why each is"
             " left out",
         )
-
-
-def _from_error(code: ProblemCode, topic: str, error: TwinlogError) -> Problem:
-    return Problem(code, topic, error.message, error.hint)
 
 
 def same_cluster(flow: FlowSettings, cluster_id: str) -> ConfigError:

@@ -32,7 +32,7 @@ from twinlog.topics.reverse_flows import (
     ReverseState,
     gone_reverse_flows,
     read_reverse_states,
-    sorted_ledgers,
+    source_ledgers,
 )
 
 
@@ -181,12 +181,12 @@ def _reverse_writers(
 
     here, there = flow.source.alias, flow.target.alias
     try:
-        for ledger, reverse in sorted_ledgers(flow, clusters):
+        for ledger in source_ledgers(flow, clusters):
             if ledger.refused:
                 yield f"whoever {ledger.ledger_topic} on {here} tells of, which may not be read"
             if not any(map(copied, ledger.records)):
                 continue
-            if reverse:
+            if ledger.reverse:
                 yield f"producers of {there}, from which {ledger.alias}->{here} copies it"
             elif not ledger.known:
                 yield f"whoever {ledger.ledger_topic} on {here} tells of, which does not say which cluster that is"

@@ -93,17 +93,11 @@ def pause(
         _require_in_service(flow, ledger)
         now = clock.now_ms()
         if topics:
-            return Entries(new_pauses(ledger, topics, now, by, reason))
+            new = sorted(name for name in topics if name not in ledger.pauses)
+            return Entries([TopicPause(name, now, by, reason) for name in new])
         return Entries([FlowState(FlowPhase.PAUSED, now, by, reason)] if ledger.copies else [])
 
     return _changed(flow, target, decide)
-
-
-def new_pauses(
-    ledger: Ledger, topics: Collection[str], now_ms: int, by: str, reason: str
-) -> list[TopicPause]:
-    """Return what pauses source topics that are not paused yet.  Pure."""
-    return [TopicPause(name, now_ms, by, reason) for name in sorted(topics) if name not in ledger.pauses]
 
 
 def resume(

@@ -13,34 +13,14 @@ from dataclasses import dataclass
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError
-from twinlog.formats.ledger.records import LedgerRecord
 from twinlog.formats.ledger.writers import ReverseFlow, source_ids
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
 from twinlog.kafka_types import TopicPartition
-from twinlog.logs.reverse_ledgers import Sorted, sort_ledger
+from twinlog.logs.reverse_ledgers import SourceLedger, sort_ledger
 from twinlog.policy.state_topics import comes_home, ledger_topic, offset_map_topic, source_of_ledger
 from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_from, ledger_in
-from twinlog.state.progress import Maps, packed_maps
+from twinlog.state.progress import PackedMaps, packed_maps
 from twinlog.topics.incarnations import differ
-
-
-@dataclass(frozen=True, slots=True)
-class ReverseLedger:
-    """A ledger on the source that is, or may be, a reverse flow's.
-
-    `known` says that the ledger itself names its cluster, and not only its topic name. `refused` says why it may not
-    be read.
-    """
-
-    alias: str
-    known: bool
-    records: tuple[LedgerRecord, ...]
-    refused: str = ""
-
-    @property
-    def ledger_topic(self) -> str:
-        """The ledger's topic, on the source."""
-        return ledger_topic(self.alias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +28,7 @@ class ReverseState:
     """The state that one reverse flow keeps on the source."""
 
     alias: str
-    maps: Maps[PackedMap]
+    maps: PackedMaps
     ledger: Ledger
     ledger_topic_id: str = ""
 
@@ -85,17 +65,17 @@ def reverse_ledger(flow: FlowSettings) -> str:
     return ledger_topic(flow.target.alias)
 
 
-def reverse_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[ReverseLedger, ...]:
+def reverse_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[SourceLedger, ...]:
     """Return the ledgers of all flows from this target to this source.
 
     A ledger of another name that this user may not read is skipped (`unknown_ledgers`). Raises FormatError for a
     damaged ledger, unless it is another flow's, and errors of the clusters.
     """
-    return tuple(it for it, reverse in sorted_ledgers(flow, clusters) if reverse)
+    return tuple(ledger for ledger in source_ledgers(flow, clusters) if ledger.reverse)
 
 
-def sorted_ledgers(flow: FlowSettings, clusters: Clusters) -> Iterator[tuple[ReverseLedger, bool]]:
-    """Yield each ledger on the source, and whether it is a reverse flow's.
+def source_ledgers(flow: FlowSettings, clusters: Clusters) -> Iterator[SourceLedger]:
+    """Yield each ledger on the source, with whether it is a reverse flow's.
 
     Empty ledgers are left out, except that of the target's name. Raises as `reverse_ledgers`.
     """
@@ -108,20 +88,15 @@ def sorted_ledgers(flow: FlowSettings, clusters: Clusters) -> Iterator[tuple[Rev
         except ClusterRefused as error:
             if name == own:
                 raise
-            yield ReverseLedger(alias, False, (), error.message), False
+            yield SourceLedger(alias, refused=error.message)
             continue
         if found.records or name == own:
-            yield ReverseLedger(alias, found.known, found.records), found.reverse
+            yield found
 
 
-def _sorted(flow: FlowSettings, clusters: Clusters, alias: str, target_id: str) -> Sorted:
-    latest = latest_records_or_empty(clusters.source, ledger_topic(alias))
-    return sort_ledger(
-        alias,
-        ((key, record.value) for key, record in sorted(latest.items(), key=lambda item: item[1].offset)),
-        target_alias=flow.target.alias,
-        target_cluster_id=target_id,
-    )
+def _sorted(flow: FlowSettings, clusters: Clusters, alias: str, target_id: str) -> SourceLedger:
+    found = latest_records_or_empty(clusters.source, ledger_topic(alias))
+    return sort_ledger(alias, found, target_alias=flow.target.alias, target_cluster_id=target_id)
 
 
 def reverse_aliases(flow: FlowSettings, clusters: Clusters, aliases: Collection[str]) -> frozenset[str]:
@@ -149,8 +124,8 @@ def unknown_ledgers(flow: FlowSettings, clusters: Clusters) -> tuple[str, ...]:
     return tuple(
         f"{ledger.ledger_topic} on {here} {reason}: if {there} is what it calls {ledger.alias}, and topics keep their"
         f" names, records of {there} come back as new ones; {advice}"
-        for ledger, reverse in sorted_ledgers(flow, clusters)
-        if not reverse and not ledger.known
+        for ledger in source_ledgers(flow, clusters)
+        if not ledger.reverse and not ledger.known
         for reason, advice in [
             (f"may not be read ({ledger.refused})", f"grant READ on topic {ledger.ledger_topic}")
             if ledger.refused
@@ -203,9 +178,9 @@ def read_reverse_state(
         if ledger.alias in aliases
         for record in ledger.records
     ]
-    maps: Maps[PackedMap] = Maps({}, {})
+    maps = PackedMaps({}, {})
     for way in ways:
-        maps = Maps({**maps, **way.maps}, {**maps.broken, **way.maps.broken})
+        maps = PackedMaps({**maps, **way.maps}, {**maps.broken, **way.maps.broken})
     return ReverseState(ways[0].alias, maps, ledger_from(records))
 
 
@@ -241,18 +216,18 @@ def maps_home(
     return found
 
 
-def _maps(clusters: Clusters, alias: str) -> Maps[PackedMap]:
+def _maps(clusters: Clusters, alias: str) -> PackedMaps:
     topic = offset_map_topic(alias)
     return packed_maps(topic, latest_records_or_empty(clusters.source, topic))
 
 
-def _current(maps: Maps[PackedMap], ledger: Ledger, copies: Mapping[str, str]) -> Maps[PackedMap]:
+def _current(maps: PackedMaps, ledger: Ledger, copies: Mapping[str, str]) -> PackedMaps:
     outlived = {
         (incarnation.topic, incarnation.topic_id)
         for incarnation in ledger.every_incarnation
         if differ(incarnation.remote_topic_id, copies.get(incarnation.remote_topic, ""))
     }
-    return Maps(
+    return PackedMaps(
         {life: packed for life, packed in maps.items() if (life.topic, life.topic_id) not in outlived},
         {life: why for life, why in maps.broken.items() if (life.topic, life.topic_id) not in outlived},
     )

@@ -14,20 +14,18 @@ before anybody looked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
-
-import numpy as np
 
 from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.prints import Fingerprint
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.discovery import SourceState, TargetState
 
 _PARTITIONS = 4
@@ -57,7 +55,7 @@ def other_logs(
     source: SourceState,
     target: TargetState,
     ledger: Ledger,
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
 ) -> Mapping[str, Witness]:
     """Return the topics without an id whose log is not the one that was copied, each with the record that differs.
 
@@ -65,20 +63,21 @@ def other_logs(
     """
     found = {}
     for topic in unidentified(source, ledger):
-        life = ledger.incarnations[topic]
+        copied = ledger.incarnations[topic]
         changed = bool(flow.transforms.of(flow.remote_name(topic)))
-        for partition in list(_copied(topic, life.topic_id, maps))[:_PARTITIONS]:
-            at, copy = TopicPartition(topic, partition), TopicPartition(life.remote_topic, partition)
-            known = _open(maps, SourceIncarnation(topic, life.topic_id, partition))
+        lives = sorted(life for life in maps if (life.topic, life.topic_id) == (topic, copied.topic_id))
+        for life in lives[:_PARTITIONS]:
+            at, copy = life.topic_partition, TopicPartition(copied.remote_topic, life.partition)
+            known = _open(maps, life)
             if known is None or at not in source.offsets.found or copy not in target.offsets.found:
                 continue
             seen = {
                 witness: same_record(
-                    _record_at(clusters.source, at, witness.upstream),
-                    _record_at(clusters.target, copy, witness.downstream),
+                    _seen_at(clusters.source, at, witness.upstream),
+                    _seen_at(clusters.target, copy, witness.downstream),
                     changed=changed,
                 )
-                for witness in witnesses(known, partition, source.offsets.found[at].log_start)
+                for witness in witnesses(known, life.partition, source.offsets.found[at].log_start)
             }
             differing = next((it for it, same in seen.items() if same is False), None)
             if differing is not None:
@@ -90,14 +89,12 @@ def other_logs(
 
 def witnesses(known: OffsetMap, partition: int, log_start: int) -> tuple[Witness, ...]:
     """Return the oldest and the newest copied record at or behind the source's log start, if there are any.  Pure."""
-    first = int(np.searchsorted(known.upstream + known.length, log_start, side="right"))
-    if first == len(known.length):
+    first = known.first_at(log_start)
+    if first is None:
         return ()
-    skip = max(0, log_start - int(known.upstream[first]))
     last = int(known.length[-1]) - 1
-    oldest = Witness(partition, int(known.upstream[first]) + skip, int(known.downstream[first]) + skip)
     newest = Witness(partition, int(known.upstream[-1]) + last, int(known.downstream[-1]) + last)
-    return tuple(dict.fromkeys((oldest, newest)))
+    return tuple(dict.fromkeys((Witness(partition, *first), newest)))
 
 
 def same_record(ours: Fingerprint | None, theirs: Fingerprint | None, *, changed: bool) -> bool | None:
@@ -115,22 +112,22 @@ def same_record(ours: Fingerprint | None, theirs: Fingerprint | None, *, changed
     return None if ours.content == theirs.content and theirs.timestamp > ours.timestamp else False
 
 
-def _copied(topic: str, topic_id: str, maps: Maps[PackedMap]) -> Iterator[int]:
-    yield from sorted(life.partition for life in maps if (life.topic, life.topic_id) == (topic, topic_id))
-
-
-def _open(maps: Maps[PackedMap], life: SourceIncarnation) -> OffsetMap | None:
+def _open(maps: PackedMaps, life: SourceIncarnation) -> OffsetMap | None:
     try:
         return maps[life].open()
     except UnreadableMap:  # other checks say so
         return None
 
 
-def _record_at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
-    try:
-        found = cluster.record_prints(at, offset, 1)
-    except (
-        TwinlogError
-    ):  # no leader at this moment, no right to read the copy, a damaged batch: others say so
-        return None
+def record_at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
+    """Fingerprint the record at exactly this offset; None if there is none."""
+    found = cluster.record_prints(at, offset, 1)
     return found[0] if found and found[0].offset == offset else None
+
+
+def _seen_at(cluster: ClusterReader, at: TopicPartition, offset: int) -> Fingerprint | None:
+    try:
+        return record_at(cluster, at, offset)
+    except TwinlogError:
+        # No leader at this moment, no right to read the copy, a damaged batch: others say so.
+        return None
