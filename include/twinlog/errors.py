@@ -48,6 +48,11 @@ class TwinlogError(Exception):
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
+    @property
+    def cluster(self) -> str:
+        """The alias of the cluster that it tells of; "" if it tells of none."""
+        return str(self.data.get("cluster", ""))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep every field when pickled: errors cross process boundaries (Spark tasks, Airflow workers)."""
         return _rebuild, (type(self), self.message, self.hint, self.code, self.data)

@@ -60,13 +60,13 @@ class Total:
 
 
 def greatest(ages: Iterable[float | None], within: float) -> float | None:
-    """Return the greatest of some ages (seconds), 0 of none; None if one of them is unknown.
+    """Return the greatest of some ages (seconds), rounded to ms, 0 of none; None if one of them is unknown.
 
     If an age is over `within`, it is returned even if others are unknown: that limit is broken already.
     """
     every = list(ages)
     known = max((age for age in every if age is not None), default=0.0)
-    return None if None in every and known <= within else known
+    return None if None in every and known <= within else round(known, 3)
 
 
 def total(counts: Iterable[Count | Total], doubt: str = "") -> Total:

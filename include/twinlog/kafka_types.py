@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -11,6 +12,10 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+Positions = Mapping[TopicPartition, int]
+"""One offset in each of some partitions: how far it was read or copied, or where something begins or ends."""
 
 
 class _Named(Protocol):

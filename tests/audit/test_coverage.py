@@ -21,14 +21,14 @@ from twinlog.kafka_types import SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger, ledger_from
-from twinlog.state.progress import Maps
+from twinlog.state.progress import Maps, PackedMaps
 
 LIFE = SourceIncarnation("t", "id", 0)
 MAP = OffsetMap.of([MapSegment(0, 120, (Extent(0, 0, 50), Extent(60, 51, 50)))])
 AUDIT = PartitionAudit("t", "id", 0, "A.t", "rid", 0, 120, 101, 100, 80, 20, (), 0, (), 7_000)
 
 
-def maps(offset_map: OffsetMap) -> Maps[PackedMap]:
+def maps(offset_map: OffsetMap) -> PackedMaps:
     return Maps({LIFE: PackedMap.of({it.first_upstream: encode_segment(it) for it in offset_map.pieces})}, {})
 
 

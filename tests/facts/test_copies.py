@@ -13,7 +13,7 @@ from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import Maps, PackedMaps
 
 LIFE, AT = SourceIncarnation("orders", "id", 0), TopicPartition("orders", 0)
 
@@ -111,6 +111,6 @@ def test_what_no_cycle_has_read_of_a_copy_is_told(progress: int, read_to: int, u
 
 def test_of_a_copy_that_was_never_looked_at_all_is_unread() -> None:
     """Not so if twinlog makes it."""
-    log, nothing = PartitionOffsets(5, 9, 9), Maps[PackedMap]({}, {})
+    log, nothing = PartitionOffsets(5, 9, 9), PackedMaps({}, {})
     rows = [copied(Ledger(), nothing, {}, LIFE, "A.orders", {}, log, observed=it) for it in (True, False)]
     assert [4, 0] == [row.unread for row in rows]

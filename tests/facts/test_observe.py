@@ -61,6 +61,20 @@ def test_trailing_markers_are_no_lag(flow, clusters, orders, copied, source):
     assert 0 == only_row(flow, clusters).lag_records
 
 
+@pytest.mark.parametrize(
+    ("done", "log_start", "waits"), [(0, 2, 1_002), (1, 3, 1_003), (3, 1, 1_003), (3, 5, None)]
+)
+def test_a_copy_continues_where_the_log_still_is(
+    flow, clusters, orders, copied, source, done: int, log_start: int, waits: int | None
+):
+    """Behind the progress, or at the log start when that is later."""
+    if done:
+        copied(orders, 0, done)
+    source.topics["orders"].logs[0].delete_before(log_start)
+    row = only_row(flow, clusters)
+    assert (waits, 5 - max(done, log_start)) == (row.oldest_uncopied, row.lag_records)
+
+
 def test_undecided_records_are_no_lag_and_not_nothing(flow, clusters, orders, copied, source):
     """A flow that reads committed records can only copy up to the stable end; what lies behind counts, and ages."""
     copied(orders, 0, 3)

@@ -4,12 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.cluster.values import PartitionOffsets
-from twinlog.facts.partition import MapSummary, PartitionFacts, covered, lag, summarize, waiting_from
+from twinlog.facts import partition
+from twinlog.facts.partition import MapSummary, PartitionFacts, covered, lag
 from twinlog.kafka_types import ReadRecord
-from twinlog.offsets.segments import Extent
+from twinlog.offsets.segments import Extent, MapSegment, SegmentTable
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda it: (it[0], it[0] + it[1])))
+
+
+def summarize(extents):
+    """Add up extents, each of which is a segment of its own."""
+    segments = [MapSegment(it.upstream, it.upstream_end, (it,)) for it in extents]
+    return partition.summarize(SegmentTable.of(segments))
 
 
 @given(INTERVALS)
@@ -43,12 +49,6 @@ def test_two_records_in_one_place_show():
     """Two upstream offsets cannot be one downstream offset."""
     clash = summarize([Extent(0, 0, 5), Extent(5, 4, 2)])
     assert (7, 7, 6) == (clash.records, clash.upstream_offsets, clash.downstream_offsets)
-
-
-def test_a_copy_continues_where_the_log_still_is():
-    """Behind the progress, or at the log start when that is later."""
-    source = PartitionOffsets(10, 20, 25)
-    assert [10, 10, 15] == [waiting_from(source, position) for position in (None, 3, 15)]
 
 
 def test_lag_counts_from_the_first_readable_record():

@@ -12,7 +12,7 @@ from twinlog.lifecycle import sync_topics
 from twinlog.lifecycle.sync_topics import make_plan
 from twinlog.policy.selection import NameFilter
 from twinlog.state.internal_topics import internal_topics
-from twinlog.topics.plan import ChangeKind, SeenTopic, clamped, creation_configs, excluded_configs
+from twinlog.topics.plan import ChangeKind, clamped, creation_configs, excluded_configs
 from twinlog.topics.snapshot import FlowSnapshot
 
 
@@ -97,11 +97,10 @@ ENTRIES = {
 EXCLUDED = NameFilter((".*",), (r"min\.insync\.replicas",))
 
 
-def test_a_copy_inherits_by_mm2s_creation_rule():
+def test_a_copy_inherits_by_mm2s_creation_rule(flow):
     """Not excluded, not read-only, not sensitive, not from a broker's file, no defaults (MirrorSourceConnector)."""
-    assert {"cleanup.policy": "compact", "retention.ms": "1"} == creation_configs(
-        ENTRIES, excluded=EXCLUDED, with_defaults=False
-    )
+    flow = replace(flow, config_properties_exclude=EXCLUDED, use_defaults_from="target")
+    assert {"cleanup.policy": "compact", "retention.ms": "1"} == creation_configs(flow, ENTRIES)
 
 
 def test_two_names_that_mm2_misspells_are_excluded_as_meant(flow):
@@ -115,9 +114,9 @@ def test_two_names_that_mm2_misspells_are_excluded_as_meant(flow):
     assert not excluded_configs(mm2).excludes(topic)
 
 
-def test_use_defaults_from_source_copies_defaults_too():
+def test_use_defaults_from_source_copies_defaults_too(flow):
     """`use.defaults.from=source`."""
-    assert "3" == creation_configs(ENTRIES, excluded=EXCLUDED, with_defaults=True)["flush.ms"]
+    assert "3" == creation_configs(replace(flow, use_defaults_from="source"), ENTRIES)["flush.ms"]
 
 
 def test_a_topic_whose_configuration_cannot_be_read_is_not_created(flow, clusters, source, with_internal):
@@ -214,7 +213,9 @@ def test_with_refresh_topics_off_only_the_first_cycle_looks(flow, clusters, sour
 def test_topics_seen_for_the_first_time_are_noted(flow, clusters, source):
     """Their topic id is what a later life is told apart by."""
     topic = source.add_topic("orders")
-    assert (SeenTopic("orders", topic.topic_id, "A.orders"),) == planned(flow, clusters).first_seen
+    assert [("orders", topic.topic_id)] == [
+        (it.topic, it.topic_id) for it in planned(flow, clusters).first_seen
+    ]
 
 
 def test_planning_changes_nothing(flow, clusters, source, target):

@@ -16,12 +16,12 @@ from typing import Final
 
 from twinlog.clock import seconds_since
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, Unproved, UnprovedSpan
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.grouped import grouped
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, SourceIncarnation
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 
 NOT_AUDITED: Final = "not-audited"
 """The reason of most unproved records: no audit has reached them yet."""
@@ -149,9 +149,9 @@ class Coverage:
 
 def coverage(
     ledger: Ledger,
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
     remote_topic_ids: Mapping[str, str] | None = None,
-    log_starts: Mapping[TopicPartition, int] | None = None,
+    log_starts: Positions | None = None,
 ) -> tuple[PartitionCoverage, ...]:
     """Judge each partition of the newest incarnation of each topic, in order of topic and partition.
 

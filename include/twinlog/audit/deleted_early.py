@@ -20,13 +20,13 @@ import numpy as np
 from twinlog.audit.map_holes import bounds_of
 from twinlog.clock import CLOCKS_APART_MS
 from twinlog.cluster.api import ClusterReader, Clusters
-from twinlog.cluster.values import ConfigValue, value_of
+from twinlog.cluster.values import Configs, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import Issue, TopicPartition
+from twinlog.kafka_types import Issue, Positions, TopicPartition
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import read_other_writers
 
@@ -68,7 +68,7 @@ def deleted_early(
     clusters: Clusters,
     discovery: Discovery,
     ledger: Ledger,
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
     now_ms: int,
 ) -> Mapping[TopicPartition, DeletedEarly]:
     """Find what was deleted early, by source partition; asks the clusters only about copies that have lost records.
@@ -98,11 +98,11 @@ def issue_of(topic: str, copy: str, at: TopicPartition, it: DeletedEarly) -> Iss
     return Issue(DELETED_EARLY, topic, message, hint)
 
 
-def _missing(discovery: Discovery, ledger: Ledger, maps: Maps[PackedMap]) -> Iterator[_Missing]:
-    for topic in discovery.topics:
+def _missing(discovery: Discovery, ledger: Ledger, maps: PackedMaps) -> Iterator[_Missing]:
+    for topic in discovery.unblocked:
         for partition in topic.partitions:
             packed = maps.seen(topic.life(partition.partition))
-            if isinstance(packed, PackedMap) and not topic.blocked:
+            if isinstance(packed, PackedMap):
                 yield from _missing_in(topic, partition, packed, ledger)
 
 
@@ -130,7 +130,7 @@ def _missing_in(
 
 def _unexplained(
     flow: FlowSettings, clusters: Clusters, missing: Sequence[_Missing], now_ms: int
-) -> Mapping[TopicPartition, int]:
+) -> Positions:
     """Return from which upstream offset on the copy's retention explains nothing; left out if it explains all."""
     configs = clusters.target.topic_configs(sorted({it.remote.topic for it in missing})).found
     by_size = _explained_by_size(missing, configs, clusters.target)
@@ -166,7 +166,7 @@ def _ageless(
     return frozenset(at for at, records in read.items() if records and records[0].timestamp < 0)
 
 
-def _keeps_ms(configs: Mapping[str, ConfigValue]) -> int | None:
+def _keeps_ms(configs: Configs) -> int | None:
     """Return after how many ms retention may delete a record; None if age explains no deletion.
 
     With LogAppendTime a record's age counts from when it was copied, which nobody has noted.
@@ -178,7 +178,7 @@ def _keeps_ms(configs: Mapping[str, ConfigValue]) -> int | None:
 
 
 def _explained_by_size(
-    missing: Iterable[_Missing], configs: Mapping[str, Mapping[str, ConfigValue]], target: ClusterReader
+    missing: Iterable[_Missing], configs: Mapping[str, Configs], target: ClusterReader
 ) -> frozenset[TopicPartition]:
     """Return the partitions whose copy may have been cut to its retention.bytes: that leaves at least as many."""
     most: dict[TopicPartition, int] = {}
@@ -200,7 +200,7 @@ def _explained_by_size(
     )
 
 
-def _deletes(configs: Mapping[str, ConfigValue]) -> bool:
+def _deletes(configs: Configs) -> bool:
     return "delete" in (value_of(configs, "cleanup.policy") or "")
 
 

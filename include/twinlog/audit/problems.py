@@ -14,7 +14,7 @@ from twinlog.audit.map_holes import LostStretch
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.map.packed_map import UnreadableMap
-from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Issue, Positions, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import Maps
@@ -48,7 +48,7 @@ class AuditState:
     discovery: Discovery
     ledger: Ledger
     maps: Maps[OffsetMap]
-    progress: Mapping[TopicPartition, int]
+    progress: Positions
     map_ends: Mapping[SourceIncarnation, int]
     compacted: Collection[str]
     sharing: OtherWriters = field(default_factory=OtherWriters)

@@ -56,7 +56,7 @@ def standing_now(flow: FlowSettings, clusters: Clusters, groups: Groups) -> Stan
     try:
         return _committed(flow, clusters, groups)
     except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
+        if error.cluster != flow.source.alias:
             raise
     found = _last(read_checkpoint_history(flow, clusters.target), groups)
     note = f"{flow.source.alias} is out of reach: groups stand where their last checkpoints say"
@@ -89,7 +89,7 @@ def records_at(
     try:
         return _records_at(flow, clusters, at_ms, topics)
     except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
+        if error.cluster != flow.source.alias:
             raise
     source_of = sources_of_copies(flow, read_ledger(flow, clusters.target))
     sources = {

@@ -9,10 +9,9 @@ from enum import StrEnum
 from twinlog.cluster.api import Clusters
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.formats.map.packed_map import PackedMap
 from twinlog.kafka_types import OfPartition, TopicPartition
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.incarnations import copied_from, differ
 from twinlog.topics.snapshot import all_partitions
 
@@ -124,7 +123,7 @@ def find_pairs(
     flow: FlowSettings,
     clusters: Clusters,
     ledger: Ledger,
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
     partitions: Iterable[TopicPartition],
     *,
     back: bool,
@@ -165,7 +164,7 @@ class _Known:
 
     flow: FlowSettings
     ledger: Ledger
-    maps: Maps[PackedMap]
+    maps: PackedMaps
     here: Answers[str, TopicDescription]
     remotes: Answers[str, TopicDescription]
     source: Mapping[TopicPartition, PartitionOffsets]

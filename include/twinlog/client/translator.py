@@ -25,7 +25,7 @@ from twinlog.kafka_types import SourceIncarnation
 from twinlog.once import read_once
 from twinlog.state.ledger import Ledger, read_ledger, require_own
 from twinlog.state.mm2_topics import read_syncs
-from twinlog.state.progress import Maps, read_packed
+from twinlog.state.progress import PackedMaps, read_packed
 from twinlog.topics.reverse_flows import ReverseState, read_reverse_state
 
 Lost = Mapping[SourceIncarnation, Sequence[tuple[int, int]]]
@@ -74,7 +74,7 @@ class FlowTranslator:
             return None
 
     @read_once
-    def _packed(self) -> Maps[PackedMap]:
+    def _packed(self) -> PackedMaps:
         return read_packed(self.flow, self._clusters.target)
 
     @read_once

@@ -29,7 +29,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.security.connection import ClusterSettings, ConnectionSettings
 from twinlog.config.security.librdkafka import connection_of
 from twinlog.errors import ClusterUnreachable
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import Positions, ReadRecord, TopicPartition
 from twinlog.once import read_once
 from twinlog.protocol import leader_epochs as log_epochs
 from twinlog.protocol import silence
@@ -171,7 +171,7 @@ class ClusterReader:
             return find_rights(admins, brokers, needs)
 
     def read_records(
-        self, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool = True
+        self, starts: Positions, limit: int, *, read_committed: bool = True
     ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
         """Read up to `limit` records of each partition, from the given offset to the end of that isolation level."""
         self.describe_topics({start.topic for start in starts}).require()
@@ -284,6 +284,6 @@ def awaited(alias: str, hint: str, **data: str) -> Iterator[None]:
     try:
         yield
     except ClusterUnreachable as error:
-        if error.data.get("cluster") != alias:
+        if error.cluster != alias:
             raise
         raise ClusterUnreachable(error.message, hint=hint, **{**error.data, **data}) from None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from twinlog.batches.markers import AbortedTransactions
 from twinlog.batches.record import Record, key_and_value, read_records
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import Positions, ReadRecord, TopicPartition
 from twinlog.logs.log_reader import read_while, refuse
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers
 from twinlog.protocol.fetcher import Fetcher
@@ -37,7 +37,7 @@ def records_from(fetched: Fetched, alias: str, position: int) -> tuple[list[tupl
 
 
 def read_few(
-    brokers: Brokers, starts: Mapping[TopicPartition, int], limit: int, *, read_committed: bool
+    brokers: Brokers, starts: Positions, limit: int, *, read_committed: bool
 ) -> Mapping[TopicPartition, tuple[ReadRecord, ...]]:
     """Read up to `limit` records of each partition, from the given offset to the end of that isolation level.
 

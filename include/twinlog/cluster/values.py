@@ -115,7 +115,11 @@ class ConfigValue:
     sensitive: bool = False
 
 
-def value_of(configs: Mapping[str, ConfigValue], name: str) -> str | None:
+Configs = Mapping[str, ConfigValue]
+"""A topic's configuration entries by name."""
+
+
+def value_of(configs: Configs, name: str) -> str | None:
     """Return the value of one of a topic's configuration entries; None if it is not set, or not there."""
     return configs[name].value if name in configs else None
 

@@ -194,7 +194,7 @@ def resolve(
         for partition in topic.provisioned:
             place = topic.at_source(partition.partition)
             last = progress.get(place)
-            start = _start(flow, partition, last)
+            start = start_of_copy(flow, partition, last)
             known = last is not None or partition.begins is not None
             stop = _why_stopped(topic, partition, start, known=known)
             if stop is not None:
@@ -214,7 +214,7 @@ def resolve(
                         start=start,
                         end=end,
                         max_message_bytes=limit,
-                        remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
+                        remote_topic_id=topic.copy_id,
                         leader_epoch=(leader_epochs or {}).get(place, -1) if last is not None else -1,
                         chain=chain,
                         notes_chain=_is_news(chain, start, noted.get(place)),
@@ -240,12 +240,9 @@ def unavailable(flow: FlowSettings, topic: DiscoveredTopic, number: int) -> Stop
     return StoppedPartition(topic.topic, number, ProblemCode.PARTITION_UNAVAILABLE.value, message)
 
 
-def _start(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
-    if last is not None:
-        return last + 1
-    if partition.begins is not None:
-        return partition.begins
-    return partition.source.stable_end if flow.copy.start_from_latest else partition.source.log_start
+def start_of_copy(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
+    """Return the upstream offset at which a copy goes on behind the `last` one copied, or begins.  Pure."""
+    return last + 1 if last is not None else partition.beginning(latest=flow.copy.start_from_latest)
 
 
 def _why_stopped(

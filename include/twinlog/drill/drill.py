@@ -23,15 +23,14 @@ from twinlog.drill.reading import Reader, reader
 from twinlog.drill.report import DrilledPosition, DrillReport, Found
 from twinlog.errors import ClusterUnreachable, ExitCode, TerminalError, TwinlogError
 from twinlog.fact import known, total
-from twinlog.facts.observe import observe
-from twinlog.facts.recall import recall
+from twinlog.facts.recall import observe_or_recall
 from twinlog.formats.ledger.recovery import DrillRun, DrillState, StepState
 from twinlog.gate.evidence import Seal
 from twinlog.gate.record import keep_run
 from twinlog.grouped import grouped
 from twinlog.groups.report import GroupPartitionRow
 from twinlog.judge.at_risk import topics_at_risk
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.policy.selection import NameFilter
 from twinlog.procedure import (
     Outcome,
@@ -116,7 +115,7 @@ class Work:
         slowest = max((it.seconds for _, it in self.firsts), default=None)
         return None if slowest is None else round(self.placed_seconds + slowest, 3)
 
-    def starts(self, group: str) -> Mapping[TopicPartition, int]:
+    def starts(self, group: str) -> Positions:
         """Return where a group goes on, by the copy's partition."""
         return {
             place.remote: place.downstream_offset
@@ -308,13 +307,10 @@ def _compare(work: Work) -> Outcome:
 
 def _at_risk(work: Work) -> Outcome:
     flow, snapshot = work.flow, FlowSnapshot(work.flow, work.clusters)
-    try:
-        facts = observe(snapshot, configs=False)
+    facts = observe_or_recall(snapshot)
+    if facts.live:
         topics, since = partitions_at_risk(facts), ""
-    except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
-            raise
-        facts = recall(snapshot)
+    else:
         loss = loss_of(snapshot, facts)
         topics, since = loss.topics, f"; {loss.estimate}"
     rpo = facts.rpo_seconds

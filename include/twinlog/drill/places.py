@@ -84,7 +84,7 @@ def view(
             positions = positions or read_positions(flow, clusters)
             seen = look(FlowSnapshot(placing(flow), clusters), positions)
         except ClusterUnreachable as error:
-            if error.data.get("cluster") != flow.source.alias:
+            if error.cluster != flow.source.alias:
                 raise
         else:
             decided = make_plan(placing(flow), seen).decided

@@ -12,12 +12,12 @@ from twinlog.cluster.values import PartitionOffsets, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.fact import Count, Unknown
 from twinlog.facts.flow import FlowFacts
-from twinlog.facts.partition import MapSummary, PartitionFacts, summarize_segments
+from twinlog.facts.partition import MapSummary, PartitionFacts, summarize
 from twinlog.facts.topic import TopicSide
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 
 
 def with_configs(
@@ -60,11 +60,11 @@ def coverage_of(facts: FlowFacts) -> tuple[PartitionCoverage, ...]:
 
 def copied(
     ledger: Ledger,
-    maps: Maps[PackedMap],
-    progress: Mapping[TopicPartition, int],
+    maps: PackedMaps,
+    progress: Positions,
     life: SourceIncarnation,
     remote_topic: str,
-    reported: Mapping[TopicPartition, int],
+    reported: Positions,
     log: PartitionOffsets | None,
     *,
     observed: bool = False,
@@ -94,18 +94,18 @@ def copied(
     )
 
 
-def summarized(maps: Maps[PackedMap], life: SourceIncarnation) -> MapSummary:
+def summarized(maps: PackedMaps, life: SourceIncarnation) -> MapSummary:
     """Add up the map of one partition; a map that cannot be read counts as empty.  Pure."""
     try:
         packed = maps.get(life)
-        return summarize_segments(packed.pieces()) if packed is not None else MapSummary()
+        return summarize(packed.pieces()) if packed is not None else MapSummary()
     except UnreadableMap:
         return MapSummary()
 
 
 def unmapped(
     ledger: Ledger,
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
     life: SourceIncarnation,
     reported: int | None,
     last: int | None,

@@ -11,10 +11,9 @@ from twinlog.facts.gaps import GapReport
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.facts.undecided import UndecidedPartition
-from twinlog.formats.map.packed_map import PackedMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.discovery import Orphan, Problem
 
 
@@ -33,8 +32,8 @@ class FlowFacts:
     at_ms: int
     live: bool
     ledger: Ledger
-    progress: Mapping[TopicPartition, int]
-    maps: Maps[PackedMap]
+    progress: Positions
+    maps: PackedMaps
     topics: tuple[TopicFacts, ...]
     problems: tuple[Problem, ...]
     gaps: tuple[GapReport, ...]

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from twinlog.clock import iso
 from twinlog.cluster.api import ClusterReader
-from twinlog.cluster.values import ConfigValue
+from twinlog.cluster.values import Configs
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TransientError
 from twinlog.formats.ledger.accepted import Accepted
@@ -120,14 +120,14 @@ def open_gaps(gaps: Iterable[GapReport]) -> tuple[GapReport, ...]:
     return tuple(gap for gap in gaps if gap.state is GapState.OPEN)
 
 
-def keeps_ms(sides: Iterable[Mapping[str, ConfigValue]]) -> int | None:
+def keeps_ms(sides: Iterable[Configs]) -> int | None:
     """Return how long the side that keeps a topic's records longest keeps them (ms); None for ever or unknown."""
     kept = [_keeps(configs) for configs in sides]
     known = [it for it in kept if it is not None]
     return max(known) if known and len(known) == len(kept) else None
 
 
-def _keeps(configs: Mapping[str, ConfigValue]) -> int | None:
+def _keeps(configs: Configs) -> int | None:
     policy, retention = configs.get("cleanup.policy"), configs.get("retention.ms")
     if policy is None or retention is None or policy.value is None or retention.value is None:
         return None

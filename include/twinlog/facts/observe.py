@@ -14,15 +14,16 @@ from twinlog.audit.deleted_early import DeletedEarly, deleted_early
 from twinlog.clock import seconds_since
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.copying.ranges import start_of_copy
 from twinlog.fact import NOT_ASKED, Total, Unknown, greatest, known, total
 from twinlog.facts.copies import copied, read_disks, with_configs
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import read_gaps
 from twinlog.facts.heartbeats import newest_copied, own_heartbeats
-from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag, waiting_from
+from twinlog.facts.partition import PartitionFacts, bytes_at_risk, lag
 from twinlog.facts.topic import Side, TopicFacts, drift_of, topic_columns
 from twinlog.facts.undecided import Holders, undecided_partitions, who_holds
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import Positions, ReadRecord, TopicPartition
 from twinlog.state.progress import reported_progress
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, without
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
@@ -41,7 +42,7 @@ class _Read:
     """
 
     snapshot: FlowSnapshot
-    reported: Mapping[TopicPartition, int]
+    reported: Positions
     waiting: Mapping[TopicPartition, ReadRecord]
     absent: Mapping[TopicPartition, ReadRecord]
     undecided: Mapping[TopicPartition, ReadRecord]
@@ -112,7 +113,7 @@ def _sides(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[str, tuple[S
 
     Of a topic whose configuration a cluster refuses to tell, it is unknown.  A copy that was not made yet is None.
     """
-    clusters, topics = snapshot.clusters, [topic for topic in discovery.topics if not topic.blocked]
+    clusters, topics = snapshot.clusters, discovery.unblocked
     here, there = snapshot.source.topics.found, snapshot.target.topics.found
     ours = with_configs(clusters.source, {topic.topic: here[topic.topic] for topic in topics})
     copies = {
@@ -210,17 +211,14 @@ def _absent(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[TopicPartit
     return {it: record for it, record in found.items() if record.offset == at[it]}
 
 
-def positions(
-    flow: FlowSettings, discovery: Discovery, progress: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
+def positions(flow: FlowSettings, discovery: Discovery, progress: Positions) -> dict[TopicPartition, int]:
     """Return the upstream offset at which each lagging partition's copy would continue.  Pure."""
-    found: dict[TopicPartition, int] = {}
-    for topic, partition in _partitions(discovery):
-        it = topic.at_source(partition.partition)
-        position = _position(flow, partition, progress.get(it))
-        if position < source_end(flow, partition):
-            found[it] = position
-    return found
+    return {
+        topic.at_source(it.partition): position
+        for topic, it in _partitions(discovery)
+        if (position := _position(flow, it, progress.get(topic.at_source(it.partition))))
+        < it.source_end(flow)
+    }
 
 
 def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartition, int]:
@@ -229,15 +227,10 @@ def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartit
     A flow that reads uncommitted records copies them as they come, so it has none.
     """
     return {
-        topic.at_source(it.partition): source_end(flow, it)
+        topic.at_source(it.partition): it.source_end(flow)
         for topic, it in _partitions(discovery)
-        if source_end(flow, it) < it.source.end
+        if it.source_end(flow) < it.source.end
     }
-
-
-def source_end(flow: FlowSettings, partition: DiscoveredPartition) -> int:
-    """Return up to where the flow copies: the stable end, or the end if it also reads uncommitted records."""
-    return partition.source.readable_end(read_committed=flow.copy.read_committed)
 
 
 def oldest_seconds(
@@ -259,37 +252,27 @@ def oldest_seconds(
         if row.undecided_records:
             told = seconds_since(row.oldest_undecided, now_ms)
             ages.append(seconds_since(row.undecided_since, now_ms) if told is None else told)
-    oldest = greatest(ages, within)
-    return None if oldest is None else round(oldest, 3)
+    return greatest(ages, within)
 
 
 def undecided_seconds(rows: Iterable[PartitionFacts], now_ms: int, *, within: float) -> float | None:
     """Return how long the oldest open transaction has held records back; 0 if none does, None if unknown."""
     ages = [seconds_since(row.undecided_since, now_ms) for row in rows if row.undecided_records]
-    oldest = greatest(ages, within)
-    return None if oldest is None else round(oldest, 3)
+    return greatest(ages, within)
 
 
 def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
-    return (
-        (topic, partition)
-        for topic in discovery.topics
-        if not topic.blocked
-        for partition in topic.partitions
-    )
+    return ((topic, partition) for topic in discovery.unblocked for partition in topic.partitions)
 
 
 def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
-    if last is None and partition.begins is not None:
-        return waiting_from(partition.source, partition.begins)
-    if last is None and flow.copy.start_from_latest:
-        return partition.source.stable_end
-    return waiting_from(partition.source, None if last is None else last + 1)
+    """Return the first upstream offset that could still be copied."""
+    return max(partition.source.log_start, start_of_copy(flow, partition, last))
 
 
 def _partition(topic: DiscoveredTopic, partition: DiscoveredPartition, read: _Read) -> PartitionFacts:
     state, at, source = read.snapshot, topic.at_source(partition.partition), partition.source
-    end = source_end(state.flow, partition)
+    end = partition.source_end(state.flow)
     position = _position(state.flow, partition, state.progress.get(at))
     first, oldest_undecided = read.waiting.get(at), _time_of(read.undecided.get(at))
     holder, early, life = read.holders.found.get(at), read.early.get(at), topic.life(at.partition)

@@ -6,17 +6,16 @@ fact yet: no progress, no copy, an empty map.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twinlog.cluster.values import PartitionOffsets
 from twinlog.fact import NOT_ASKED, Count, Total, Unknown, total
 from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, ReadRecord, TopicPartition
 
 if TYPE_CHECKING:
-    from twinlog.offsets.segments import Extent, SegmentTable
+    from twinlog.offsets.segments import SegmentTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,33 +149,24 @@ def newly_copied(rows: Iterable[PartitionFacts]) -> int:
     )
 
 
-def summarize(runs: Sequence[Extent]) -> MapSummary:
-    """Add up the extents of one partition's map; extents may repeat one another, as map segments may."""
-    if not runs:
-        return MapSummary()
-    by_shift = grouped((run.downstream - run.upstream, (run.upstream, run.upstream_end)) for run in runs)
-    return MapSummary(
-        records=sum(covered(intervals) for intervals in by_shift.values()),
-        upstream_offsets=covered((run.upstream, run.upstream_end) for run in runs),
-        downstream_offsets=covered((run.downstream, run.downstream_end) for run in runs),
-        upstream_end=max(run.upstream_end for run in runs),
-        downstream_end=max(run.downstream_end for run in runs),
-    )
+def summarize(table: SegmentTable) -> MapSummary:
+    """Add up all segments of one partition's map as columns: a million extents take some milliseconds.
 
-
-def summarize_segments(table: SegmentTable) -> MapSummary:
-    """Add up all segments of one partition's map, in order, as columns: a million extents take some milliseconds."""
-    upstream_end, downstream_end = table.upstream + table.length, table.downstream + table.length
-    apart = (table.upstream[1:] >= upstream_end[:-1]) & (table.downstream[1:] >= downstream_end[:-1])
-    if not apart.all():
-        from twinlog.offsets.segments import Extent  # with numpy, and Dag files import this module
-
-        columns = (table.upstream.tolist(), table.downstream.tolist(), table.length.tolist())
-        return summarize([Extent(*row) for row in zip(*columns, strict=True)])
+    Segments that repeat one another take longer: they are counted in order of their offsets.
+    """
     if not len(table.length):
         return MapSummary()
-    records = int(table.length.sum())
-    return MapSummary(records, records, records, int(upstream_end[-1]), int(downstream_end[-1]))
+    upstream_end, downstream_end = table.upstream + table.length, table.downstream + table.length
+    records = upstream_offsets = downstream_offsets = int(table.length.sum())
+    apart = (table.upstream[1:] >= upstream_end[:-1]) & (table.downstream[1:] >= downstream_end[:-1])
+    if not apart.all():
+        upstream = list(zip(table.upstream.tolist(), upstream_end.tolist(), strict=True))
+        by_shift = grouped(zip((table.downstream - table.upstream).tolist(), upstream, strict=True))
+        records = sum(map(covered, by_shift.values()))
+        upstream_offsets = covered(upstream)
+        downstream_offsets = covered(zip(table.downstream.tolist(), downstream_end.tolist(), strict=True))
+    ends = int(upstream_end.max()), int(downstream_end.max())
+    return MapSummary(records, upstream_offsets, downstream_offsets, *ends)
 
 
 def covered(intervals: Iterable[tuple[int, int]]) -> int:
@@ -187,11 +177,6 @@ def covered(intervals: Iterable[tuple[int, int]]) -> int:
         total += max(0, end - begin)
         reached = end if reached is None else max(reached, end)
     return total
-
-
-def waiting_from(source: PartitionOffsets, next_upstream: int | None) -> int:
-    """Return the first upstream offset that could still be copied."""
-    return source.log_start if next_upstream is None else max(source.log_start, next_upstream)
 
 
 def lag(end: int, position: int, first: ReadRecord | None) -> int:

@@ -12,24 +12,24 @@ from twinlog import clock
 from twinlog.clock import seconds_since
 from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
+from twinlog.errors import ClusterUnreachable
 from twinlog.fact import Count, Total, Unknown, known, total
 from twinlog.facts.copies import copied, with_configs
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import copy_of, read_gaps
 from twinlog.facts.heartbeats import copied_heartbeats
-from twinlog.facts.observe import not_looked_at
+from twinlog.facts.observe import not_looked_at, observe
 from twinlog.facts.partition import PartitionFacts
 from twinlog.facts.topic import Side, TopicFacts, TopicSide
 from twinlog.formats.ledger.audit import Unproved
 from twinlog.formats.ledger.gate import KnownTopic
 from twinlog.formats.ledger.topics import RebuildPhase
-from twinlog.formats.map.packed_map import PackedMap
 from twinlog.grouped import grouped
 from twinlog.groups.recall import known_life
 from twinlog.jsonable import Json
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.state.ledger import Ledger, require_own
-from twinlog.state.progress import Maps, reported_progress
+from twinlog.state.progress import PackedMaps, reported_progress
 from twinlog.topics.discovery import Problem, ProblemCode
 from twinlog.topics.incarnations import no_longer_copied, problems_of_copies
 from twinlog.topics.snapshot import FlowSnapshot, all_partitions
@@ -46,11 +46,21 @@ class Recalled:
     """
 
     ledger: Ledger
-    progress: Mapping[TopicPartition, int]
-    maps: Maps[PackedMap]
+    progress: Positions
+    maps: PackedMaps
     sides: Mapping[str, Side]
     offsets: Mapping[TopicPartition, PartitionOffsets]
     heartbeats: frozenset[str] = frozenset()
+
+
+def observe_or_recall(snapshot: FlowSnapshot) -> FlowFacts:
+    """Observe a flow without its configs; if its source does not answer, recall it.  Raises as both do."""
+    try:
+        return observe(snapshot, configs=False)
+    except ClusterUnreachable as error:
+        if error.cluster != snapshot.flow.source.alias:
+            raise
+        return recall(snapshot)
 
 
 def recall(snapshot: FlowSnapshot) -> FlowFacts:
@@ -151,7 +161,7 @@ class _Past:
 
     said: Json | None
     pictures: Mapping[str, KnownTopic]
-    reported: Mapping[TopicPartition, int]
+    reported: Positions
     numbers: Mapping[str, Collection[int]]
     early: Mapping[SourceIncarnation, int]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.values import ConfigValue, TopicDescription
+from twinlog.cluster.values import Configs, TopicDescription
 from twinlog.fact import NOT_ASKED, Count, Total, Unknown, known, total
 from twinlog.facts.partition import PartitionFacts
 
@@ -21,7 +21,7 @@ class TopicSide:
     """A topic on one of the two clusters: its layout, and the configuration entries that the cluster tells, by name."""
 
     description: TopicDescription
-    configs: Mapping[str, ConfigValue]
+    configs: Configs
 
     def entry(self, name: str) -> str | Unknown:
         """Read an entry as it is written."""

@@ -104,7 +104,7 @@ def run(
     try:
         found = _with_source(flow, clusters, request, sleep, seen, watched)
     except (ClusterUnreachable, TransientError) as error:
-        if error.data.get("cluster") != flow.source.alias:
+        if error.cluster != flow.source.alias:
             raise
         why = f"{flow.source.alias} does not answer ({error.message}); if it is lost, ask in mode source-dead"
         found = _Found(recall(FlowSnapshot(flow, clusters)), Asked(False), gone=why)

@@ -5,7 +5,7 @@ With the source, the rows are what the step `checkpoints` would do now; without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from twinlog.cluster.admin.groups import GroupPartition
@@ -15,7 +15,6 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.fact import Unknown, known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.recall import still_copied
-from twinlog.formats.map.packed_map import PackedMap
 from twinlog.gate.answer import GroupAtRisk
 from twinlog.grouped import grouped
 from twinlog.groups import checkpoints, same_record
@@ -26,12 +25,12 @@ from twinlog.groups.verdict import GroupStanding
 from twinlog.groups.view import GroupView
 from twinlog.judge.check import Row
 from twinlog.judge.table import GROUPS
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions
 from twinlog.lifecycle.reader_positions import owed
 from twinlog.observe.observed_copy import EnginePosition
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.snapshot import FlowSnapshot
 
 REWOUND = frozenset({SyncReason.NEVER_REWIND, SyncReason.WRITTEN})
@@ -160,8 +159,8 @@ def recalled(
     flow: FlowSettings,
     target: ClusterReader,
     ledger: Ledger,
-    progress: Mapping[TopicPartition, int],
-    maps: Maps[PackedMap],
+    progress: Positions,
+    maps: PackedMaps,
 ) -> tuple[Decided, ...]:
     """Decide about all positions from the target alone.  Raises errors of the target."""
     return recall(flow, target, ledger, maps, still_copied(flow, ledger, progress))

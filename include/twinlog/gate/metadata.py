@@ -104,14 +104,7 @@ def differing_schemas(flow: FlowSettings, clusters: Clusters, discovery: Discove
 
 
 def _by_topic(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> tuple[str, ...] | None:
-    topic = next(
-        (
-            discovered_topic
-            for discovered_topic in discovery.topics
-            if discovered_topic.topic == flow.gate.schemas_topic
-        ),
-        None,
-    )
+    topic = discovery.named(flow.gate.schemas_topic)
     if topic is None or topic.remote is None:
         return None
     try:

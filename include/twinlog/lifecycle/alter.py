@@ -7,7 +7,7 @@ of who did it are written in one transaction: a move happens as a whole or not a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinlog import clock
@@ -17,7 +17,7 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.records import Gap, GapCause
 from twinlog.formats.ledger.topics import OffsetsAltered
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions
 from twinlog.lifecycle.alter_plan import (
     Alteration,
     Standing,
@@ -101,9 +101,7 @@ def run(flow: FlowSettings, clusters: Clusters, asked: AlterRequest) -> AlterRes
     return replace(todo, changed=True)
 
 
-def _planned(
-    snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], asked: AlterRequest
-) -> AlterResult:
+def _planned(snapshot: FlowSnapshot, progress: Positions, asked: AlterRequest) -> AlterResult:
     """Plan the move by what was read; `progress` are last copied upstream offsets."""
     at = _standing(snapshot, progress, asked)
     move = plan_alteration(at, offset_wanted(asked.to, at))
@@ -153,23 +151,14 @@ def _held(todo: AlterResult) -> AlterResult:
     return todo
 
 
-def _standing(
-    snapshot: FlowSnapshot, progress: Mapping[TopicPartition, int], asked: AlterRequest
-) -> Standing:
+def _standing(snapshot: FlowSnapshot, progress: Positions, asked: AlterRequest) -> Standing:
     """Find where the copy of a partition stands.
 
     Raises UsageError for a topic or partition that the flow does not have, TerminalError `alter-refused` for one that
     has a problem or has not begun.
     """
     flow, name, number = snapshot.flow, asked.topic, asked.partition
-    topic = next(
-        (
-            discovered_topic
-            for discovered_topic in snapshot.discovery.topics
-            if discovered_topic.topic == name
-        ),
-        None,
-    )
+    topic = snapshot.discovery.named(name)
     if topic is None:
         raise UsageError(
             f"--topic: {flow.name} replicates no topic {name}", "`twinlog topics offsets` lists them"
@@ -197,5 +186,5 @@ def _standing(
         *(name, topic.topic_id, topic.remote_topic, number),
         goes_on=goes_on,
         log_start=found.source.log_start,
-        readable_end=found.source.readable_end(read_committed=flow.copy.read_committed),
+        readable_end=found.source_end(flow),
     )

@@ -6,7 +6,7 @@ behind the fence, from what is read there, and written in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from twinlog import clock
@@ -16,8 +16,8 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.records import Gap
 from twinlog.formats.ledger.topics import DeletedTopic, TopicPause
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lifecycle import rebuild
 from twinlog.lifecycle.forget import KnownTopic
@@ -27,7 +27,7 @@ from twinlog.lifecycle.records import adoption, crossing, describe, rewinding
 from twinlog.protocol.leader_epochs import ReadUpTo
 from twinlog.state.changes import Entries, change
 from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
-from twinlog.state.progress import Maps, read_packed, read_progress
+from twinlog.state.progress import PackedMaps, read_packed, read_progress
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.other_writers import other_writers
@@ -112,7 +112,7 @@ def make_plan(
     clusters: Clusters,
     discovery: Discovery,
     ledger: Ledger,
-    progress: Mapping[TopicPartition, int],
+    progress: Positions,
 ) -> LifecyclePlan:
     """Read what planning needs besides the arguments, and plan.
 
@@ -155,7 +155,7 @@ def _behind_the_fence(flow: FlowSettings, clusters: Clusters, run_id: str | None
     for topic in todo.adopted:
         records += adoption(owned.state, topic, ledger, owned.progress, discovery.source_cluster_id, now)
     past = [it for it in todo.lost if it.past]
-    maps = read_packed(flow, clusters.target) if any(it.truncated for it in past) else Maps[PackedMap]({}, {})
+    maps = read_packed(flow, clusters.target) if any(it.truncated for it in past) else PackedMaps({}, {})
     gaps: list[Gap] = []
     refused: list[Refusal] = []
     for lost in past:

@@ -23,7 +23,7 @@ from twinlog.errors import TerminalError, UsageError
 from twinlog.formats.ledger.accepted import every_form
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import LedgerRecord
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import Stored, forgotten, piece, progress
@@ -151,7 +151,7 @@ class KnownTopic:
     state: StateTopics
     topic: str
     remotes: Collection[str]
-    stored: Mapping[TopicPartition, int]
+    stored: Positions
 
     def read(self, flow: FlowSettings, clusters: Clusters) -> list[tuple[str, StateRecord]]:
         """Read all stored records about the topic, and make their tombstones, each with its kind."""

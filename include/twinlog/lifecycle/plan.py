@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from twinlog.config.flow.copying import GapPolicy, RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.topics import DeletedTopic, Gap, LeaderEpoch, RebuildPhase
-from twinlog.kafka_types import OfIncarnation, TopicPartition
+from twinlog.grouped import grouped
+from twinlog.kafka_types import OfIncarnation, Positions, TopicPartition
 from twinlog.protocol.leader_epochs import EpochEnd, diverged_at
 from twinlog.state.ledger import Ledger, of_partition
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
@@ -75,7 +76,7 @@ def plan_lifecycle(
     flow: FlowSettings,
     discovery: Discovery,
     ledger: Ledger,
-    progress: Mapping[TopicPartition, int],
+    progress: Positions,
     ends: Mapping[TopicPartition, EpochEnd],
     now_ms: int,
 ) -> LifecyclePlan:
@@ -85,14 +86,11 @@ def plan_lifecycle(
     """
     if discovery.stands_by:
         return LifecyclePlan()
-    problems: dict[str, set[ProblemCode]] = {}
-    for problem in discovery.problems:
-        if problem.blocking:
-            problems.setdefault(problem.topic, set()).add(problem.code)
+    problems = grouped((problem.topic, problem.code) for problem in discovery.problems if problem.blocking)
     recreated = [
         topic
         for topic in discovery.topics
-        if problems.get(topic.topic) == {ProblemCode.RECREATED} and not topic.paused
+        if set(problems.get(topic.topic, ())) == {ProblemCode.RECREATED} and not topic.paused
     ]
     on_recreated = flow.lifecycle.on_recreated
     anew = [topic.topic for topic in recreated if on_recreated is RecreatedPolicy.NEW_INCARNATION]
@@ -107,8 +105,7 @@ def plan_lifecycle(
     epochs = {epoch.topic_partition: epoch for epoch in epochs_of(discovery, ledger)}
     lost = [
         found
-        for topic in discovery.topics
-        if not topic.blocked
+        for topic in discovery.unblocked
         for partition in topic.partitions
         if (found := find_lost(flow, topic, partition, progress, epochs, ends)) is not None
     ]
@@ -127,7 +124,7 @@ def plan_lifecycle(
 
 def epochs_of(discovery: Discovery, ledger: Ledger) -> Iterator[LeaderEpoch]:
     """Return the leader epochs of the records copied last, for the incarnations that are copied now."""
-    ids = {topic.topic: topic.topic_id for topic in discovery.topics if not topic.blocked}
+    ids = {topic.topic: topic.topic_id for topic in discovery.unblocked}
     return (epoch for epoch in ledger.leader_epochs if ids.get(epoch.topic) == epoch.topic_id)
 
 
@@ -135,7 +132,7 @@ def find_lost(
     flow: FlowSettings,
     topic: DiscoveredTopic,
     partition: DiscoveredPartition,
-    progress: Mapping[TopicPartition, int],
+    progress: Positions,
     epochs: Mapping[TopicPartition, LeaderEpoch],
     ends: Mapping[TopicPartition, EpochEnd],
 ) -> Lost | None:

@@ -74,7 +74,7 @@ def _of_topic(snapshot: FlowSnapshot, topic: DiscoveredTopic) -> Iterator[CopyPo
         mapped, it = snapshot.maps.seen(topic.life(number)), read.get(number)
         last = snapshot.progress.get(topic.at_source(number))
         goes_on = last + 1 if last is not None else it.begins if it is not None else None
-        end = it.source.readable_end(read_committed=flow.copy.read_committed) if it is not None else None
+        end = it.source_end(flow) if it is not None else None
         yield CopyPosition(
             topic.topic,
             number,

@@ -50,10 +50,7 @@ def upstream_positions(
     every group begins at its first record.  In a copy that the flow did not write there are no `maps`: positions are
     among foreign records.
     """
-    begins = {
-        discovered_partition.partition: discovered_partition.source.log_start
-        for discovered_partition in topic.partitions
-    }
+    begins = topic.log_starts
 
     def upstream(partition: int, downstream: int) -> int | None:
         if life is None or partition not in begins:
@@ -74,7 +71,7 @@ def carried_over(
 
     They are about the incarnation that rebuild copied. If the topic was recreated since, no group has read any of it.
     """
-    begins = {partition.partition: partition.source.log_start for partition in topic.partitions}
+    begins = topic.log_starts
     same_life = before is not None and not differ(before.topic_id, topic.topic_id)
     return tuple(
         group if same_life else replace(group, upstream=begins.get(group.partition))

@@ -42,7 +42,7 @@ from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.other_writers import other_writers
 from twinlog.topics.pauses import why_paused, why_suspended
-from twinlog.topics.plan import clamped, creation_configs, excluded_configs
+from twinlog.topics.plan import clamped, creation_configs
 from twinlog.topics.snapshot import FlowSnapshot
 
 GONE_SECONDS = 30.0
@@ -99,8 +99,7 @@ def make_copy(
     configs = dict(begun.configs)
     if not begun.old_remote_topic_id:
         entries = clusters.source.topic_configs([topic.topic]).require()[topic.topic]
-        excluded, defaults = excluded_configs(flow), flow.use_defaults_from == "source"
-        configs = creation_configs(entries, excluded=excluded, with_defaults=defaults)
+        configs = creation_configs(flow, entries)
     factor = clamped(flow.replication_factor, discovery.target_brokers)
     new = NewTopic(topic.remote_topic, topic.partition_count, flow.replication_factor, configs, factor)
     clusters.target.create_topics([new]).require()

@@ -106,8 +106,6 @@ def plan_of(
             *carried_over(known, found, using),
         )
     )
-    committed = flow.copy.read_committed
-    begins = {partition.partition: partition.source.log_start for partition in found.partitions}
     writers = _writers(flow, clusters, found, begun)
     refused = [str(shared(flow, topic, found.remote_topic, writers))] if writers else []
     return RebuildPlan(
@@ -119,13 +117,12 @@ def plan_of(
         phase=known.phase.value if known is not None else "",
         copied_records=sum(bound.stable_end - bound.log_start for bound in bounds.values()),
         source_records=sum(
-            partition.source.readable_end(read_committed=committed) - partition.source.log_start
-            for partition in found.partitions
+            partition.source_end(flow) - partition.source.log_start for partition in found.partitions
         ),
-        begins=begins,
+        begins=found.log_starts,
         groups=groups,
         active_groups=tuple(sorted(name for name, it in using.items() if it.active)),
-        notes=(*refused, *_notes(flow, topic, begins, groups, recreated=changed)),
+        notes=(*refused, *_notes(flow, topic, found.log_starts, groups, recreated=changed)),
         other_writers=writers,
     )
 
@@ -179,9 +176,7 @@ def wanted(flow: FlowSettings, discovery: Discovery, topic: str) -> DiscoveredTo
             code=REFUSED,
             flow=flow.name,
         )
-    found = next(
-        (discovered_topic for discovered_topic in discovery.topics if discovered_topic.topic == topic), None
-    )
+    found = discovery.named(topic)
     if found is None:
         reason = next(
             (left_out.reason for left_out in discovery.left_out if left_out.topic == topic),

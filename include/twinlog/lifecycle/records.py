@@ -11,21 +11,21 @@ from dataclasses import replace
 import numpy as np
 
 from twinlog.cluster.api import ClusterReader, Clusters
-from twinlog.cluster.values import ConfigValue, value_of
+from twinlog.cluster.values import Configs, value_of
 from twinlog.errors import TwinlogError
 from twinlog.formats.ledger.entry import LEDGER_PARTITION
 from twinlog.formats.ledger.records import Gap, GapCause, LedgerRecord
 from twinlog.formats.ledger.topics import Beginning, Incarnation, IncarnationReason, LeaderEpoch
-from twinlog.formats.map.offset_map import MapKey, MapSegment, encode_segment
+from twinlog.formats.map.offset_map import MapKey, encode_segment
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, map_record, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.plan import Lost, gap_of
-from twinlog.offsets.segments import cut
+from twinlog.offsets.segments import MapSegment, cut
 from twinlog.offsets.spans import Spans
 from twinlog.state.ledger import Ledger
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.discovery import DiscoveredTopic
 
 Stored = Mapping[SourceIncarnation, Sequence[int]]
@@ -64,7 +64,7 @@ def current_incarnation(
         topic.topic_id,
         now_ms,
         topic.remote_topic,
-        remote_topic_id=topic.remote.topic_id if topic.remote is not None else "",
+        remote_topic_id=topic.copy_id,
         source_cluster_id=source_cluster_id,
         number=1 if before is None else before.number + 1,
         reason=reason,
@@ -78,14 +78,8 @@ def beginning(topic: DiscoveredTopic, now_ms: int, *, from_latest: bool = False)
     """
     if len(topic.partitions) < topic.partition_count:
         return None
-    starts = {str(partition.partition): partition.source.log_start for partition in topic.partitions}
-    latest = {str(partition.partition): partition.source.stable_end for partition in topic.partitions}
-    found = {
-        str(partition.partition): partition.begins
-        for partition in topic.partitions
-        if partition.begins is not None
-    }
-    offsets = (latest if from_latest else starts) | found
+    starts = {str(number): start for number, start in topic.log_starts.items()}
+    offsets = {str(it.partition): it.beginning(latest=from_latest) for it in topic.partitions}
     copies = [partition.target for partition in topic.partitions]
     empty = topic.remote is None or all(copy is not None and copy.log_start == copy.end for copy in copies)
     return Beginning(topic.topic, topic.topic_id, offsets, starts, now_ms, empty)
@@ -95,7 +89,7 @@ def adoption(
     state: StateTopics,
     topic: DiscoveredTopic,
     ledger: Ledger,
-    stored: Mapping[TopicPartition, int],
+    stored: Positions,
     source_cluster_id: str,
     now_ms: int,
 ) -> Iterator[StateRecord]:
@@ -144,7 +138,7 @@ def crossing(state: StateTopics, gap: Gap, copy_end: int | None = None) -> Itera
 
 
 def rewinding(
-    state: StateTopics, lost: Lost, gap: Gap, maps: Maps[PackedMap], ledger: Ledger
+    state: StateTopics, lost: Lost, gap: Gap, maps: PackedMaps, ledger: Ledger
 ) -> Iterator[StateRecord]:
     """Go on where a truncated log and its copy part.
 
@@ -236,7 +230,7 @@ def _grown(known: Gap | None, last_offset: int, now_ms: int) -> int | None:
 
 
 def deletion_cause(
-    configs: Mapping[str, ConfigValue], newest_copied_ms: int | None, now_ms: int, size: int | None = None
+    configs: Configs, newest_copied_ms: int | None, now_ms: int, size: int | None = None
 ) -> GapCause:
     """Tell DeleteRecords from retention, as far as the topic's settings allow. Pure.
 
@@ -257,7 +251,7 @@ def deletion_cause(
     return GapCause.RETENTION
 
 
-def _limit(configs: Mapping[str, ConfigValue], name: str) -> int:
+def _limit(configs: Configs, name: str) -> int:
     return int(value_of(configs, name) or -1)
 
 
@@ -287,5 +281,5 @@ def _time(cluster: ClusterReader, partition: TopicPartition, offset: int, limit:
     return records[-1].timestamp if records and records[-1].timestamp >= 0 else None
 
 
-def _configs(cluster: ClusterReader, topic: str) -> Mapping[str, ConfigValue]:
+def _configs(cluster: ClusterReader, topic: str) -> Configs:
     return cluster.topic_configs([topic]).found.get(topic, {})

@@ -149,7 +149,7 @@ def make_plan(snapshot: FlowSnapshot) -> TopicPlan:
             code="ledger-lost",
             flow=flow.name,
         )
-    new = (topic.topic for topic in discovery.topics if topic.remote is None and not topic.blocked)
+    new = (topic.topic for topic in discovery.unblocked if topic.remote is None)
     return plan(flow, discovery, clusters.source.topic_configs(new), internal, snapshot.ledger)
 
 
@@ -229,27 +229,24 @@ def _first_seen(
 
     A beginning is noted whatever becomes of the copy: what is written while it cannot be made will be copied.
     """
-    made = [seen_topic for seen_topic in todo.first_seen if seen_topic.remote_topic not in failed]
-    copies = target.describe_topics(seen_topic.remote_topic for seen_topic in made).found
-    new = {seen_topic.topic: seen_topic for seen_topic in todo.first_seen}
+    new = {topic.topic for topic in todo.first_seen}
+    made = [topic.remote_topic for topic in todo.first_seen if topic.remote_topic not in failed]
+    copies = target.describe_topics(made).found
     now = clock.now_ms()
     records: list[Beginning | Incarnation] = []
     for topic in discovery.topics:
-        seen, known = new.get(topic.topic), ledger.incarnations.get(topic.topic)
-        heeded = seen is not None or topic.blocked
+        known, copy = ledger.incarnations.get(topic.topic), copies.get(topic.remote_topic)
+        heeded = topic.topic in new or topic.blocked
         begins = first_beginning(flow, topic, ledger, now) if heeded and known is None else None
         if begins is not None and begins != ledger.beginnings.get(topic.topic):
             records.append(begins)
-        if seen is None or seen.remote_topic in failed or seen.remote_topic not in copies:
+        if topic.topic not in new or copy is None:
             continue
         if begins is None and not known and flow.tier_of(topic.topic).start is not None:
             continue  # to be noted with the beginning: nothing of the topic is copied before
-        copy, cluster = copies[seen.remote_topic].topic_id, discovery.source_cluster_id
-        records.append(
-            Incarnation(
-                seen.topic, seen.topic_id, seen.since_ms or now, seen.remote_topic, copy, cluster, seen.number
-            )
-        )
+        since, number = (known.since_ms or now, known.number) if known is not None else (now, 1)
+        names = topic.topic, topic.topic_id, since, topic.remote_topic
+        records.append(Incarnation(*names, copy.topic_id, discovery.source_cluster_id, number))
     return records
 
 

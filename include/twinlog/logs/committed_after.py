@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from twinlog.batches.markers import is_abort_marker
 from twinlog.errors import FormatError
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.logs.log_reader import read_while
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.fetcher import Fetcher
@@ -58,8 +58,8 @@ class _Reading:
 
 def first_committed_after(
     target: Brokers,
-    places: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
+    places: Positions,
+    ends: Positions,
     writers: Collection[int],
 ) -> dict[TopicPartition, int]:
     """Return, by log, the first downstream offset that `writers` committed between `places` and `ends`.

@@ -16,7 +16,7 @@ from twinlog import clock
 from twinlog.clock import seconds_since
 from twinlog.cluster.admin.access_values import AclBinding, QuotaEntity, Quotas
 from twinlog.cluster.api import ClusterReader, Clusters
-from twinlog.cluster.values import ConfigSource, ConfigValue
+from twinlog.cluster.values import Configs, ConfigSource
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError, UsageError
@@ -42,7 +42,7 @@ from twinlog.visible import and_more
 class Touched:
     """The present state on the target of all that a plan touches."""
 
-    configs: Mapping[str, Mapping[str, ConfigValue]]
+    configs: Mapping[str, Configs]
     acls: frozenset[AclBinding]
     quotas: Quotas
 
@@ -73,7 +73,7 @@ def outdated(
         if there != row.before:
             yield f"{row.label} is {there or 'not set'} by now, not {row.before or 'unset'}"
         elif fresh is not None and change not in fresh:
-            yield f"{row.label} would not be {row.action.value} to {row.after} any more"
+            yield f"{row.label} would not be {row.action} to {row.after} any more"
 
 
 def state_of(change: MetadataChange, now: Touched) -> str | None:
@@ -173,7 +173,7 @@ def _plan_again(
             )
         return frozenset(sync.make_plan(flow, clusters).changes), ()
     except ClusterUnreachable as error:
-        if saved.profile is not Profile.PROMOTED or error.data.get("cluster") != flow.source.alias:
+        if saved.profile is not Profile.PROMOTED or error.cluster != flow.source.alias:
             raise
         return None, (f"{flow.source.alias} does not answer: applied as approved",)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlog.cluster.values import Answers, ConfigSource, ConfigValue, TopicDescription
+from twinlog.cluster.values import Answers, Configs, ConfigSource, ConfigValue, TopicDescription
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.metadata import TopicConfigsSet
@@ -18,8 +18,6 @@ from twinlog.metadata.values import ChangeKind, ConfigChange, Drift, Part, Three
 from twinlog.policy.selection import NameFilter
 from twinlog.topics.plan import Refusal, clamped, creation_configs, excluded_configs
 from twinlog.visible import singular
-
-Configs = Mapping[str, ConfigValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,6 @@ def plan_topic_configs(
 def wanted_configs(flow: FlowSettings, source: Configs, target: Configs) -> dict[str, str | None]:
     """Return the copy's wanted entries; None means "not set on the topic", and other entries are left alone."""
     excluded = excluded_configs(flow)
-    with_defaults = flow.use_defaults_from == "source"
     wanted: dict[str, str | None] = {}
     if flow.metadata.profile is Profile.MM2:
         wanted |= {entry.name: None for entry in source.values() if _is_default(entry, excluded)}
@@ -74,7 +71,7 @@ def wanted_configs(flow: FlowSettings, source: Configs, target: Configs) -> dict
         # Also entries that the source has from a broker's file: such a value is not for another cluster.
         own = {entry.name for entry in target.values() if entry.source is ConfigSource.TOPIC}
         wanted |= {name: None for name in own if not excluded.excludes(name)}
-    return wanted | creation_configs(source, excluded=excluded, with_defaults=with_defaults)
+    return wanted | creation_configs(flow, source)
 
 
 def _is_default(entry: ConfigValue, excluded: NameFilter) -> bool:

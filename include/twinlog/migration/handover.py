@@ -18,12 +18,13 @@ from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import HANDOVER, FlowPhase, FlowState
 from twinlog.formats.mm2.connect_offset import parse_offset_value, source_offset_key
 from twinlog.groups import checkpoints
+from twinlog.kafka_types import Positions
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import noted
 from twinlog.migration import steps
 from twinlog.migration.copier import Origin
-from twinlog.migration.steps import Migration, Positions
+from twinlog.migration.steps import Migration
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
 from twinlog.offset_sync import emit
 from twinlog.procedure import Outcome, Step, StepName, done

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from twinlog.cluster.api import Clusters
@@ -10,7 +10,7 @@ from twinlog.cluster.values import value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import UsageError
 from twinlog.grouped import grouped
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.migration.proof import Place
 from twinlog.migration.takeover_report import PartitionProof, refusal_of
 from twinlog.state.ledger import read_ledger
@@ -44,7 +44,7 @@ def places(
     flow: FlowSettings,
     clusters: Clusters,
     discovery: Discovery,
-    positions: Mapping[TopicPartition, int],
+    positions: Positions,
     topics: Collection[str] | None = None,
     *,
     began_at_start: bool,

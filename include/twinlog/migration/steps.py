@@ -15,7 +15,7 @@ from twinlog.copying.ownership import Ownership
 from twinlog.errors import TerminalError
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.formats.map.packed_map import PackedMap
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.migration.alignment import Alignment
 from twinlog.migration.continuation import Continuation
@@ -32,7 +32,6 @@ DEPTH = 10_000
 
 PARTITIONS_AT_ONCE = 4
 
-Positions = Mapping[TopicPartition, int]
 Known = Mapping[SourceIncarnation, PackedMap]
 Continued = Mapping[Place, Continuation]
 """How the map of each partition goes on."""

@@ -19,8 +19,8 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.formats.ledger.observed import Observed
 from twinlog.formats.ledger.records import FlowPhase, FlowState
 from twinlog.formats.ledger.writers import MapHole, TakenOver
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.formats.map.packed_map import UnreadableMap
+from twinlog.kafka_types import Positions, SourceIncarnation
 from twinlog.lane.copy.state_records import StateRecord, progress_record
 from twinlog.lane.spec import StateTopics
 from twinlog.lifecycle.records import begun_anew, forgotten, map_cut, noted, piece
@@ -31,7 +31,7 @@ from twinlog.migration.steps import Continued, Known, Migration, Proved
 from twinlog.migration.takeover_report import PartitionProof, ProofState, TakeoverReport, proof_of
 from twinlog.procedure import Outcome, Step, StepName, done
 from twinlog.state.ledger import Ledger, read_behind_fence, read_ledger
-from twinlog.state.progress import Maps, read_packed
+from twinlog.state.progress import PackedMaps, read_packed
 from twinlog.topics.discovery import Discovery
 from twinlog.topics.pauses import why_suspended
 from twinlog.visible import listed
@@ -182,7 +182,7 @@ def _compared_from(it: Proved) -> int:
 
 
 def _readable(
-    maps: Maps[PackedMap], proved: Sequence[Proved]
+    maps: PackedMaps, proved: Sequence[Proved]
 ) -> tuple[Known, Mapping[SourceIncarnation, UnreadableMap]]:
     """Return the maps that can be read, and why others cannot: those are given nothing, and only a rebuild mends them.
 
@@ -200,9 +200,9 @@ def _readable(
 
 def left_as_they_are(
     state: StateTopics,
-    progress: Mapping[TopicPartition, int],
+    progress: Positions,
     copier: Copier,
-    positions: Mapping[TopicPartition, int],
+    positions: Positions,
     topics: Collection[str] | None,
 ) -> Iterator[StateRecord]:
     """Yield positions of topics that are left out now, if they were not kept as the flow's own.
@@ -263,9 +263,7 @@ def _taken_over(
                 yield replace(left, compared=max(left.first, compared), at_ms=now)
 
 
-def left_unmapped(
-    known: Known, maps: Continued, left: Mapping[TopicPartition, int], now_ms: int
-) -> Iterator[MapHole]:
+def left_unmapped(known: Known, maps: Continued, left: Positions, now_ms: int) -> Iterator[MapHole]:
     """Yield what the map leaves out of MirrorMaker 2's copies: from the map's end up to what could be proved. Pure.
 
     For partitions of which the map is given nothing, the range reaches up to the last offset copied, as `left` has it.

@@ -12,13 +12,12 @@ from twinlog import clock
 from twinlog.clock import iso, seconds_since
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.config.flow.settings import CopiedBy, FlowSettings
-from twinlog.errors import ClusterRefused, ClusterUnreachable
+from twinlog.errors import ClusterRefused
 from twinlog.fact import if_known
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import GapReport
 from twinlog.facts.heartbeats import UpstreamBeat, upstream_beats
-from twinlog.facts.observe import observe
-from twinlog.facts.recall import recall
+from twinlog.facts.recall import observe_or_recall
 from twinlog.facts.topic import TopicFacts
 from twinlog.facts.undecided import UndecidedPartition
 from twinlog.formats.lane_counts import UNKNOWN, newest_of_lanes
@@ -205,12 +204,7 @@ def run(flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = 
     Raises ClusterUnreachable if the target cannot be reached, ClusterRefused.
     """
     snapshot = snapshot or FlowSnapshot(flow, clusters)
-    try:
-        facts = observe(snapshot, configs=False)
-    except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
-            raise
-        facts = recall(snapshot)
+    facts = observe_or_recall(snapshot)
     found, report = status_of(flow, facts), facts.ledger.last_report
     members = _members(flow, clusters.target)
     late = report is not None and stands_still(flow, report.at_ms, facts.at_ms, followed=bool(members))

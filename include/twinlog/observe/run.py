@@ -29,7 +29,7 @@ from twinlog.observe.remember import begun, carried_of, remembered, went_on
 from twinlog.observe.values import HORIZON_MS, Matched
 from twinlog.state.ledger import Ledger, read_ledger, rows_of
 from twinlog.state.mm2_topics import read_syncs
-from twinlog.state.progress import Maps, stored_segments
+from twinlog.state.progress import PackedMaps, stored_segments
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import FlowSnapshot, with_offsets_now
 
@@ -127,7 +127,7 @@ def _wanted(
     flow: FlowSettings,
     ledger: Ledger,
     topics: Iterable[DiscoveredTopic],
-    maps: Maps[PackedMap],
+    maps: PackedMaps,
     hints: Hints,
     shrinking: Collection[str],
     horizon_ms: int,
@@ -138,7 +138,7 @@ def _wanted(
     """
     now_ms, same = clock.now_ms(), flow.copied_by is CopiedBy.MIRRORING
     for topic in topics:
-        remote = topic.remote_topic, topic.remote.topic_id if topic.remote is not None else ""
+        remote = topic.remote_topic, topic.copy_id
         shrinks = topic.topic in shrinking or topic.remote_topic in shrinking
         for partition in topic.partitions:
             if partition.target is None:
@@ -156,7 +156,7 @@ def _wanted(
                     known = went_on(known, packed.end_upstream, packed.end_of_copy())
                 else:
                     anew = True
-            end = partition.source.readable_end(read_committed=flow.copy.read_committed)
+            end = partition.source_end(flow)
             said = tuple(hints.get(life.topic_partition, ())[-MOST_HINTS:])
             carried, there = carried_of(known), partition.target.stable_end
             seen = ObserveSpec(

@@ -13,14 +13,14 @@ from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import FormatError, TwinlogError
-from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
 from twinlog.state.ledger import latest_or_empty
 from twinlog.state.mm2_topics import syncs_place
-from twinlog.state.progress import Maps
+from twinlog.state.progress import PackedMaps
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -84,7 +84,7 @@ def syncs_topic(flow: FlowSettings, clusters: Clusters) -> tuple[Cluster, Intern
 
 def due_of(
     flow: FlowSettings,
-    packed: Maps[PackedMap],
+    packed: PackedMaps,
     incarnations: Iterable[SourceIncarnation],
     last: Mapping[TopicPartition, Pair],
 ) -> tuple[list[OffsetSync], list[UnreadableMap]]:

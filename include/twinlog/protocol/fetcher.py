@@ -17,7 +17,7 @@ from typing import Any, Final
 from twinlog.batches.memory import reserve
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
 from twinlog.grouped import grouped
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.protocol import fetch_by_id, wire
 from twinlog.protocol.brokers import Brokers
 from twinlog.protocol.errors import Code, Request, code_name, error_for, repeats
@@ -99,7 +99,7 @@ _LAST_EPOCH: Final = 2**31 - 1
 NOBODY_ASKED_SECONDS = 0.02
 """Seconds to wait before the next try if no leader could be asked."""
 
-Choice = Callable[[int, Collection[TopicPartition]], Mapping[TopicPartition, int] | None]
+Choice = Callable[[int, Collection[TopicPartition]], Positions | None]
 """Chooses among a leader's partitions those to ask for now, with the bytes of each; None: all, with the usual bytes."""
 
 
@@ -196,7 +196,7 @@ class Fetcher:
         self.asked_by_name = False
         self.throttled_ms = 0
 
-    def request(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, TwinlogError]:
+    def request(self, positions: Positions) -> dict[TopicPartition, TwinlogError]:
         """Send a fetch to every leader that has none in flight, for its partitions.
 
         Returns the partitions that no longer exist, may not be seen, or were not served for too long, with the reason.
@@ -224,7 +224,7 @@ class Fetcher:
         return self._backoff is not None and time.monotonic() < connection.muted_until
 
     def _by_leader(
-        self, positions: Mapping[TopicPartition, int], refused: dict[TopicPartition, TwinlogError]
+        self, positions: Positions, refused: dict[TopicPartition, TwinlogError]
     ) -> dict[int, dict[TopicPartition, int]]:
         """Group positions by the leader's node id, adding to `refused`; with a backoff, NOBODY is a node id, too."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
@@ -256,9 +256,7 @@ class Fetcher:
             return None
         return node
 
-    def _look_up(
-        self, positions: Mapping[TopicPartition, int], backoff: FetchBackoff
-    ) -> dict[TopicPartition, TwinlogError]:
+    def _look_up(self, positions: Positions, backoff: FetchBackoff) -> dict[TopicPartition, TwinlogError]:
         """Ask once for the leaders of partitions without a known leader; return those that must not be asked for."""
         known = self._brokers.known_leader
         unknown = {topic for topic, partition in positions if known(topic, partition) == NOBODY}
@@ -386,7 +384,7 @@ class Fetcher:
     def _ask(
         self,
         leader: _Leader,
-        wanted: Mapping[TopicPartition, int],
+        wanted: Positions,
         sizes: Mapping[TopicPartition, int] | None,
     ) -> None:
         """Ask for all positions (of `sizes`, if given), or, within a session, for those that have changed."""
@@ -432,7 +430,7 @@ def _following(session: wire.FetchSession, answered: int) -> wire.FetchSession:
     return wire.FetchSession(answered, 1 if session.id != answered else session.epoch % _LAST_EPOCH + 1)
 
 
-def _in_turns(leader: _Leader, wanted: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+def _in_turns(leader: _Leader, wanted: Positions) -> list[TopicPartition]:
     """Rotate the order of partitions: brokers fill answers in order, and only the first batch may exceed the limit.
 
     (Within a session brokers rotate by themselves.)

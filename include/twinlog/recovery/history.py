@@ -112,7 +112,7 @@ def _seen_on_source(flow: FlowSettings, clusters: Clusters, run: RecoveryRun | N
     try:
         return observe(FlowSnapshot(flow, clusters), configs=False)
     except ClusterUnreachable as error:
-        if error.data.get("cluster") != flow.source.alias:
+        if error.cluster != flow.source.alias:
             raise
         return None
 

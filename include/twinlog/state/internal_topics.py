@@ -88,7 +88,7 @@ def _state_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
     if flow.observed:
         return offset_map, ledger
     checkpoints = InternalTopic(
-        flow.policy.checkpoints_topic(flow.state_alias),
+        flow.checkpoints_topic,
         1,
         flow.checkpoints_topic_replication_factor,
         vital=False,

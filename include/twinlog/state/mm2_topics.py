@@ -50,9 +50,7 @@ def newest_checkpoints(
     """Read the newest checkpoint of every key, and count records that are not checkpoints: MM2 skips them, too."""
     found: dict[GroupPartition, DatedCheckpoint] = {}
     unread = 0
-    for key, record in latest_records_or_empty(
-        target, flow.policy.checkpoints_topic(flow.state_alias)
-    ).items():
+    for key, record in latest_records_or_empty(target, flow.checkpoints_topic).items():
         try:
             it = Checkpoint.parse(key, record.value or b"")
         except FormatError:
@@ -66,7 +64,7 @@ def newest_checkpoints(
 
 def read_checkpoint_history(flow: FlowSettings, target: ClusterReader) -> Iterator[DatedCheckpoint]:
     """Read the checkpoints that compaction has left, oldest first; other records are skipped."""
-    for record in read_in_order(target, flow.policy.checkpoints_topic(flow.state_alias)):
+    for record in read_in_order(target, flow.checkpoints_topic):
         try:
             yield DatedCheckpoint(Checkpoint.parse(record.key or b"", record.value or b""), record.timestamp)
         except FormatError:

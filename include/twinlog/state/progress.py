@@ -13,7 +13,7 @@ from twinlog.formats.ledger.records import GapCause
 from twinlog.formats.map.offset_map import MapKey
 from twinlog.formats.map.packed_map import Origin, PackedMap, UnreadableMap, group_segments
 from twinlog.formats.mm2.connect_offset import parse_offset_value, parse_source_key
-from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger, latest_or_empty, latest_records_or_empty, read_ledger
 
@@ -53,7 +53,11 @@ class Maps(Mapping[SourceIncarnation, M], Generic[M]):
         return len(self._readable)
 
 
-def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Mapping[TopicPartition, int]:
+PackedMaps = Maps[PackedMap]
+"""The maps as they are stored; each is opened where it is needed."""
+
+
+def read_progress(flow: FlowSettings, cluster: ClusterReader) -> Positions:
     """Read the last copied upstream offset of each source partition; absent if nothing was copied.
 
     The topic is Connect's. Some keys are skipped: those of other connectors, those of other sources, and those that
@@ -90,7 +94,7 @@ def read_lane_counts(
     return found
 
 
-def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Maps[PackedMap]:
+def read_packed(flow: FlowSettings, cluster: ClusterReader) -> PackedMaps:
     """Read the flow's offset map as it is stored; each partition's map is opened where it is needed.
 
     Raises FormatError for a record whose key is not a map key: it may be a part of any partition's map.
@@ -98,7 +102,7 @@ def read_packed(flow: FlowSettings, cluster: ClusterReader) -> Maps[PackedMap]:
     return packed_maps(flow.offset_map_topic, latest_records_or_empty(cluster, flow.offset_map_topic))
 
 
-def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Maps[PackedMap]:
+def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> PackedMaps:
     """Sort the content of a map topic by partition.
 
     Raises FormatError as `read_packed`.
@@ -147,7 +151,7 @@ def stored_segments(
     }
 
 
-def copied_from(maps: Maps[PackedMap], life: SourceIncarnation, start: int) -> int:
+def copied_from(maps: PackedMaps, life: SourceIncarnation, start: int) -> int:
     """Count the records that the map knows from an upstream offset on; 0 if it cannot tell."""
     try:
         packed = maps.get(life)
@@ -177,7 +181,7 @@ def _place(map_topic: str, record: ReadRecord) -> str:
     return f"offset {record.offset} of {map_topic}-{record.partition}"
 
 
-def reported_progress(ledger: Ledger) -> Mapping[TopicPartition, int]:
+def reported_progress(ledger: Ledger) -> Positions:
     """Read the next upstream offsets in the last cycle report, if they belong to the incarnations copied now."""
     report = ledger.last_report
     if report is None:

@@ -121,6 +121,16 @@ class DiscoveredPartition:
     target: PartitionOffsets | None
     begins: int | None = None
 
+    def beginning(self, *, latest: bool) -> int:
+        """Return where its copy begins: where that is recorded, else at the first record, or behind the last one."""
+        if self.begins is not None:
+            return self.begins
+        return self.source.stable_end if latest else self.source.log_start
+
+    def source_end(self, flow: FlowSettings) -> int:
+        """Return up to where the flow copies: the stable end, or the end if it also reads uncommitted records."""
+        return self.source.readable_end(read_committed=flow.copy.read_committed)
+
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredTopic:
@@ -161,6 +171,16 @@ class DiscoveredTopic:
         return not self.blocked and not self.paused and self.remote is not None
 
     @property
+    def copy_id(self) -> str:
+        """The topic id of its copy; "" while there is none."""
+        return self.remote.topic_id if self.remote is not None else ""
+
+    @property
+    def log_starts(self) -> dict[int, int]:
+        """Where the log of each partition begins on the source."""
+        return {partition.partition: partition.source.log_start for partition in self.partitions}
+
+    @property
     def unread(self) -> tuple[int, ...]:
         """Partitions whose offsets the source did not tell: their records to copy are unknown."""
         read = {partition.partition for partition in self.partitions}
@@ -197,6 +217,15 @@ class Discovery:
     orphans: tuple[Orphan, ...] = ()
     phase: FlowPhase = FlowPhase.ACTIVE
     stands_by: str = ""
+
+    def named(self, topic: str) -> DiscoveredTopic | None:
+        """Return the topic of that name; None if the flow does not replicate it."""
+        return next((it for it in self.topics if it.topic == topic), None)
+
+    @property
+    def unblocked(self) -> tuple[DiscoveredTopic, ...]:
+        """The topics without a blocking problem."""
+        return tuple(topic for topic in self.topics if not topic.blocked)
 
     @property
     def ready_topics(self) -> tuple[DiscoveredTopic, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import Orphan, OrphanKind, Problem, ProblemCode
 from twinlog.topics.discovery_rules import begins
@@ -19,7 +19,7 @@ def left_behind(
     flow: FlowSettings,
     source: ClusterReader,
     ledger: Ledger,
-    progress: Mapping[TopicPartition, int],
+    progress: Positions,
     orphans: Iterable[Orphan],
 ) -> tuple[Problem, ...]:
     """Report each with what its copy lacks; heartbeats never end, and do not count.
@@ -51,7 +51,7 @@ def _lacking(
     flow: FlowSettings,
     source: ClusterReader,
     ledger: Ledger,
-    progress: Mapping[TopicPartition, int],
+    progress: Positions,
     topics: Collection[str],
 ) -> Mapping[str, str]:
     """Say how many records copies lack, counted from the first of each partition; asks once for all topics."""

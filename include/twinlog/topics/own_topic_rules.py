@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.cluster.values import Answers, ConfigValue, TopicDescription, value_of
+from twinlog.cluster.values import Answers, Configs, TopicDescription, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TerminalError
 from twinlog.state.internal_topics import (
@@ -23,7 +23,7 @@ class InternalState:
     """The flow's own topics as they are on the target, and their configurations."""
 
     topics: Answers[str, TopicDescription]
-    configs: Answers[str, Mapping[str, ConfigValue]]
+    configs: Answers[str, Configs]
 
 
 def unchecked(topics: Sequence[InternalTopic], state: InternalState) -> tuple[str, ...]:
@@ -34,9 +34,7 @@ def unchecked(topics: Sequence[InternalTopic], state: InternalState) -> tuple[st
     return (f"cleanup.policy cannot be checked: {refused[0]}{and_more(len(refused))}",)
 
 
-def check_cleanup(
-    flow: FlowSettings, topic: InternalTopic, configs: Answers[str, Mapping[str, ConfigValue]]
-) -> Iterable[str]:
+def check_cleanup(flow: FlowSettings, topic: InternalTopic, configs: Answers[str, Configs]) -> Iterable[str]:
     """Report a topic whose records expire; one whose configuration cannot be read is left to `unchecked`.
 
     Raises TerminalError `cleanup-policy` for a vital one.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, ConfigSource, ConfigValue, NewTopic
+from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, Configs, ConfigSource, NewTopic
 from twinlog.config.flow.metadata import Profile
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
@@ -76,34 +76,23 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTopic:
-    """A topic whose incarnation, or whose copy's incarnation, the ledger does not know yet.
-
-    `since_ms` and `number` come from the ledger, 0 and 1 if it has none.
-    """
-
-    topic: str
-    topic_id: str
-    remote_topic: str
-    since_ms: int = 0
-    number: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """Changes in order, refusals known before trying, incarnations to record, and lines for people."""
+    """Changes in order, refusals known before trying, topics of which the ledger lacks the incarnation, and lines.
+
+    `first_seen` are topics that the ledger does not know as they are, or not the incarnation of their copy.
+    """
 
     flow: str
     changes: tuple[Change, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    first_seen: tuple[SeenTopic, ...] = ()
+    first_seen: tuple[DiscoveredTopic, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def plan(
     flow: FlowSettings,
     discovery: Discovery,
-    configs: Answers[str, Mapping[str, ConfigValue]],
+    configs: Answers[str, Configs],
     internal: InternalState,
     ledger: Ledger,
 ) -> TopicPlan:
@@ -115,7 +104,7 @@ def plan(
     # MM2 looks for new topics and partitions at its start, whatever `refresh.topics` says.  The cycle in which no topic
     # is recorded yet counts as the start of its connector.
     looks = flow.refresh_topics or not ledger.incarnations
-    free = [topic for topic in discovery.topics if not topic.blocked]
+    free = discovery.unblocked
     # A topic whose copy exists is copied, no matter who created the copy, so its incarnation is recorded.
     unheeded = {
         topic.topic: topic
@@ -142,7 +131,11 @@ def plan(
             for topic in missing
             if (error := configs.refused.get(topic.topic)) is not None
         ),
-        first_seen=tuple(it for topic in wanted if (it := _first_seen(topic, ledger)) is not None),
+        first_seen=tuple(
+            topic
+            for topic in wanted
+            if (seen := ledger.incarnations.get(topic.topic)) is None or not seen.remote_topic_id
+        ),
         notes=(
             *internal_notes,
             *_no_ids_note(flow, discovery),
@@ -194,14 +187,13 @@ def plan_internal(
     return tuple(changes), tuple(notes)
 
 
-def creation_configs(
-    entries: Mapping[str, ConfigValue], *, excluded: NameFilter, with_defaults: bool
-) -> dict[str, str]:
+def creation_configs(flow: FlowSettings, entries: Configs) -> dict[str, str]:
     """Choose what a new copy inherits: MM2's creation rule (MirrorSourceConnector).
 
     Left out are read-only and sensitive values, those of a broker's own properties file, names that
     `config.properties.exclude` matches, and defaults unless `use.defaults.from=source`.
     """
+    excluded = excluded_configs(flow)
     return {
         entry.name: entry.value
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
@@ -209,7 +201,7 @@ def creation_configs(
         and not entry.read_only
         and not entry.sensitive
         and entry.source != ConfigSource.STATIC_BROKER
-        and (with_defaults or entry.source != ConfigSource.DEFAULT)
+        and (flow.use_defaults_from == "source" or entry.source != ConfigSource.DEFAULT)
         and not excluded.excludes(entry.name)
     }
 
@@ -232,30 +224,16 @@ def clamped(replication_factor: int, brokers: int) -> int:
     return min(replication_factor, brokers) if brokers > 0 else replication_factor
 
 
-def _creation(
-    flow: FlowSettings, topic: DiscoveredTopic, factor: int, entries: Mapping[str, ConfigValue]
-) -> Change:
-    configs = creation_configs(
-        entries, excluded=excluded_configs(flow), with_defaults=flow.use_defaults_from == "source"
-    )
+def _creation(flow: FlowSettings, topic: DiscoveredTopic, factor: int, entries: Configs) -> Change:
     return Change(
         ChangeKind.CREATE,
         topic.remote_topic,
         topic.partition_count,
         factor,
-        configs,
+        creation_configs(flow, entries),
         topic=topic.topic,
         wanted_factor=flow.replication_factor,
     )
-
-
-def _first_seen(topic: DiscoveredTopic, ledger: Ledger) -> SeenTopic | None:
-    known = ledger.incarnations.get(topic.topic)
-    if known is None:
-        return SeenTopic(topic.topic, topic.topic_id, topic.remote_topic)
-    if known.remote_topic_id:
-        return None
-    return SeenTopic(topic.topic, topic.topic_id, topic.remote_topic, known.since_ms, known.number)
 
 
 def _unheeded_note(topics: Sequence[DiscoveredTopic]) -> Iterable[str]:

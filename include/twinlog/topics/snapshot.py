@@ -14,12 +14,11 @@ from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError, TransientError
-from twinlog.formats.map.packed_map import PackedMap
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.once import read_once
 from twinlog.policy.state_topics import source_of_ledger
 from twinlog.state.ledger import Ledger, ledger_in, read_ledger
-from twinlog.state.progress import Maps, read_packed, read_progress
+from twinlog.state.progress import PackedMaps, read_packed, read_progress
 from twinlog.topics.discovery import (
     DiscoveredTopic,
     Discovery,
@@ -118,7 +117,7 @@ def read_target(flow: FlowSettings, cluster: ClusterReader, topics: Iterable[str
 
 
 def with_later_ends(
-    source: ClusterReader, topics: Iterable[DiscoveredTopic], progress: Mapping[TopicPartition, int]
+    source: ClusterReader, topics: Iterable[DiscoveredTopic], progress: Positions
 ) -> tuple[DiscoveredTopic, ...]:
     """Read log ends again for partitions copied past the end in `topics`, which were read before `progress`.
 
@@ -208,13 +207,13 @@ class FlowSnapshot:
         return read_ledger(self.flow, self.clusters.target)
 
     @read_once
-    def maps(self) -> Maps[PackedMap]:
+    def maps(self) -> PackedMaps:
         """The offset map as it is stored, read after the ledger.  Raises FormatError for a record that is not of it."""
         self.ledger  # noqa: B018
         return read_packed(self.flow, self.clusters.target)
 
     @read_once
-    def progress(self) -> Mapping[TopicPartition, int]:
+    def progress(self) -> Positions:
         """The last copied upstream offset of each partition."""
         return read_progress(self.flow, self.clusters.target)
 

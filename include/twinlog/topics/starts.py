@@ -16,7 +16,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.config.flow.tiers import Start, StartKind
 from twinlog.errors import ClusterRefused, TwinlogError
 from twinlog.grouped import grouped
-from twinlog.kafka_types import ReadRecord, TopicPartition
+from twinlog.kafka_types import Positions, ReadRecord, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic
 
@@ -88,11 +88,11 @@ def _begun(
 
 
 def first_records(
-    source: ClusterReader, starts: Mapping[TopicPartition, int], *, read_committed: bool
+    source: ClusterReader, starts: Positions, *, read_committed: bool
 ) -> Answers[TopicPartition, ReadRecord]:
     """Read the first record from each start; if a topic is refused, those of the others are read all the same."""
 
-    def read(some: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ReadRecord]:
+    def read(some: Positions) -> Mapping[TopicPartition, ReadRecord]:
         found = source.read_records(some, limit=1, read_committed=read_committed)
         return {at: records[0] for at, records in found.items() if records}
 

@@ -182,19 +182,15 @@ def _mirrored(flow: FlowSettings, clusters: Clusters, discovery: Discovery) -> s
 def _upcoming(
     flow: FlowSettings, discovery: Discovery, topics: frozenset[str] | None
 ) -> tuple[UpcomingTopic, ...]:
-    committed = flow.copy.read_committed
     return tuple(
         UpcomingTopic(
             topic.topic,
             topic.remote_topic,
             topic.partition_count,
-            sum(
-                partition.source.readable_end(read_committed=committed) - partition.source.log_start
-                for partition in topic.partitions
-            ),
+            sum(partition.source_end(flow) - partition.source.log_start for partition in topic.partitions),
         )
-        for topic in discovery.topics
-        if topic.remote is None and not topic.blocked and (topics is None or topic.topic in topics)
+        for topic in discovery.unblocked
+        if topic.remote is None and (topics is None or topic.topic in topics)
     )
 
 

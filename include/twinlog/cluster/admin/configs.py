@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlog.cluster.portions import requests, rounds
 from twinlog.cluster.refusals import Asked, sorted_out
-from twinlog.cluster.values import Answers, ConfigSource, ConfigValue
+from twinlog.cluster.values import Answers, Configs, ConfigSource, ConfigValue
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers
 
@@ -30,7 +30,7 @@ TopicConfig = tuple[str, str]
 """A topic and the name of one of its configs."""
 
 
-def topic_configs(brokers: Brokers, names: Iterable[str]) -> Answers[str, Mapping[str, ConfigValue]]:
+def topic_configs(brokers: Brokers, names: Iterable[str]) -> Answers[str, Configs]:
     """Return every configuration entry of the topics, defaults included, in one request."""
     wanted = list(dict.fromkeys(names))
     if not wanted:
@@ -114,7 +114,7 @@ def alter(
     )
 
 
-def parse_configs(answer: Any) -> Mapping[str, ConfigValue]:
+def parse_configs(answer: Any) -> Configs:
     """Return a topic's configuration as DescribeConfigs tells it."""
     return {
         entry.name: ConfigValue(

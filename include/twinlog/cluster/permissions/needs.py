@@ -199,7 +199,7 @@ def _source_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
 def _remote_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
     prefix = flow.policy.format_remote_topic(flow.source.alias, "")
     for topic in names.topics:
-        remote = (flow.homes or {}).get(topic) or flow.policy.format_remote_topic(flow.source.alias, topic)
+        remote = flow.remote_name(topic)
         shared = prefix if prefix and remote.startswith(prefix) else ""
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, remote), prefix=shared)
         if flow.observed:
@@ -241,7 +241,7 @@ def _state_topics(flow: FlowSettings, names: Names) -> Iterator[Need]:
             yield need("READ", "see who else writes heartbeats", required=False)
         yield need("DESCRIBE_CONFIGS", "see that its records are kept", required=False)
     if flow.emit_checkpoints:
-        topic = flow.policy.checkpoints_topic(flow.state_alias)
+        topic = flow.checkpoints_topic
         need = partial(_need, flow.target.alias, Resource(Kind.TOPIC, topic), required=False)
         yield need(f"{_create(topic, names.target_topics)} READ WRITE DESCRIBE", "write checkpoints")
         old = "delete checkpoints of groups that ended long ago"

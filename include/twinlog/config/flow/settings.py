@@ -393,6 +393,11 @@ class FlowSettings:
         return state_topics.ledger_topic(self.state_alias)
 
     @property
+    def checkpoints_topic(self) -> str:
+        """Return the topic on the target with the checkpoints of this flow."""
+        return self.policy.checkpoints_topic(self.state_alias)
+
+    @property
     def quarantine_topic(self) -> str:
         """Return the topic on the target for records that the target cannot hold (`twinlog.on.poison.record`)."""
         return f"mm2-quarantine.{self.state_alias}.internal"

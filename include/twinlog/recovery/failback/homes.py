@@ -51,7 +51,7 @@ def named(there: FlowSnapshot, back: Way) -> Way:
 
 def saved_topics(snapshot: FlowSnapshot) -> list[DiscoveredTopic]:
     """Return the topics of the flow whose records may have to be exported: those that it can copy, no heartbeats."""
-    topics = [topic for topic in snapshot.discovery.topics if not topic.blocked]
+    topics = snapshot.discovery.unblocked
     beats = own_heartbeats(snapshot.flow, snapshot.clusters.source, [topic.topic for topic in topics])
     return [topic for topic in topics if topic.topic not in beats]
 
@@ -192,12 +192,11 @@ def _passed_over(
 
 def _copied_end(snapshot: FlowSnapshot, topic: DiscoveredTopic, it: DiscoveredPartition) -> int:
     """Return the downstream offset behind the last copy of any incarnation of the topic, 0 if nothing was copied."""
-    remote_id = topic.remote.topic_id if topic.remote is not None else ""
     lives = [
         SourceIncarnation(life.topic, life.topic_id, it.partition)
         for life in snapshot.ledger.every_incarnation
         if (life.topic, life.remote_topic) == (topic.topic, topic.remote_topic)
-        and not differ(life.remote_topic_id, remote_id)
+        and not differ(life.remote_topic_id, topic.copy_id)
     ]
     found = [snapshot.maps[life].open() for life in lives if snapshot.maps.seen(life) is not None]
     end = max((known.end_downstream for known in found), default=0)

@@ -20,7 +20,7 @@ from twinlog.cluster.values import PartitionOffsets
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused
 from twinlog.facts.heartbeats import own_heartbeats
-from twinlog.facts.observe import positions, source_end
+from twinlog.facts.observe import positions
 from twinlog.formats.ledger.topics import Incarnation
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.groups.maps import readable
@@ -183,9 +183,7 @@ def compare(flow: FlowSettings, clusters: Clusters, read: Read, reverse: FlowSet
     others = read_other_writers(flow, clusters, discovery)
     look = _Look(snapshot, others, reverse, read)
     beats = own_heartbeats(flow, clusters.source, [topic.topic for topic in discovery.topics])
-    topics = [
-        look.topic(topic) for topic in discovery.topics if not topic.blocked and topic.topic not in beats
-    ]
+    topics = [look.topic(topic) for topic in discovery.unblocked if topic.topic not in beats]
     topics += [
         look.left(copy)
         for copy in left_copies(snapshot)
@@ -210,8 +208,7 @@ def _unseen(snapshot: FlowSnapshot) -> tuple[str, ...]:
     )
     unread = (
         f"{topic.topic}-{number} does not tell its offsets"
-        for topic in discovery.topics
-        if not topic.blocked
+        for topic in discovery.unblocked
         for number in topic.unread
     )
     return (*problems, *unread)
@@ -276,7 +273,7 @@ class _Look:
         self, topic: DiscoveredTopic, it: DiscoveredPartition, *, comes_home: bool
     ) -> PartitionDivergence:
         flow, place = self._snapshot.flow, TopicPartition(topic.topic, it.partition)
-        end, last = source_end(flow, it), self._snapshot.progress.get(place)
+        end, last = it.source_end(flow), self._snapshot.progress.get(place)
         start = min(self._begins.get(place, end), end)
         copied = 0 if last is None else last + 1
         expired = max(0, it.source.log_start - copied) if last is not None else 0
