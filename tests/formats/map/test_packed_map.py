@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies import maps, pieces
+from strategies import maps
 from twinlog.errors import FormatError
-from twinlog.formats.map import packed_map
 from twinlog.formats.map.offset_map import MapKey, encode_map_key, encode_segment
 from twinlog.formats.map.packed_map import PackedMap, group_segments
 from twinlog.offsets.offset_map import OffsetMap
@@ -108,11 +107,3 @@ def test_what_is_no_piece_raises(value):
     """Also without opening it."""
     with pytest.raises(FormatError, match="map segment"):
         PackedMap.of({0: value})
-
-
-@given(st.lists(pieces(), max_size=6))
-def test_heads_are_the_same_read_one_by_one_and_all_at_once(some) -> None:
-    """The short way for few pieces is not another reading."""
-    values = [encode_segment(piece) for piece in some]
-    few = [list(column) for column in packed_map._heads(values)]
-    assert few == [list(column) for column in packed_map._many_heads(values)]
