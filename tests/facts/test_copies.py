@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from twinlog.cluster.values import PartitionOffsets
+from twinlog.fact import Total
 from twinlog.facts.copies import copied
 from twinlog.facts.partition import PartitionFacts
 from twinlog.formats.ledger.observed import Observed
@@ -114,3 +117,21 @@ def test_of_a_copy_that_was_never_looked_at_all_is_unread() -> None:
     log, nothing = PartitionOffsets(5, 9, 9), PackedMaps({}, {})
     rows = [copied(Ledger(), nothing, {}, LIFE, "A.orders", {}, log, observed=it) for it in (True, False)]
     assert [4, 0] == [row.unread for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("unread", "noted", "since", "expected"),
+    [
+        (20, 7, 1, Total(7)),
+        # Nobody has written to the copy since: what lags now is known; no look was as late, or noted it: it is not.
+        (0, 7, 1, Total(30)),
+        (20, 7, 2, Total(10, "20 offsets of the copy were not looked at yet: run a cycle")),
+        (20, None, 1, Total(10, "20 offsets of the copy were not looked at yet: run a cycle")),
+    ],
+)
+def test_what_lags_in_a_busy_copy_is_known_as_of_a_look(
+    unread: int, noted: int | None, since: int, expected: Total
+) -> None:
+    """An engine that copies all the time leaves something unread at any moment; an older look says nothing of now."""
+    row = replace(facts(packed((0, 3_280)), 3_280), lag_records=30, unread=unread, lag_when_read=noted)
+    assert (expected, 1) == (row.uncopied_since(since), row.read_ms)

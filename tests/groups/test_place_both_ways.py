@@ -83,6 +83,24 @@ def test_nothing_unread_lies_before_the_position_and_every_repeat_is_counted(pla
     assert found.again <= again + beyond
 
 
+@given(events, events, st.data())
+def test_by_an_older_map_of_the_way_back_nothing_is_skipped(before, after, data) -> None:
+    """The other direction has gone on since that map was read: a place lies further back by it, and never on."""
+    world = World()
+    for event in before:
+        world.do(event)
+    older = packed([*world.runs_back], world.next_back)
+    for event in after:
+        world.do(event)
+    committed = data.draw(st.integers(0, len(world.here)))
+    there = PartitionOffsets(0, len(world.there), len(world.there))
+    onward = packed(world.runs_there, world.next_there)
+    (found,) = positions_both_ways(onward, older, [committed], there)
+    unread = [offset for offset, record in enumerate(world.there) if record not in world.here[:committed]]
+    assert found is not None
+    assert found.offset <= min(unread, default=len(world.there))
+
+
 def behind_read_of_there(world: World, read: set[str]) -> int:
     """Behind the last record of the other side's own that was read here."""
     own = [offset for offset, record in enumerate(world.there) if record.startswith("t") and record in read]

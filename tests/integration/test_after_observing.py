@@ -289,20 +289,16 @@ def test_mirror_maker(
     file.write_text("\n".join([text, *(f"{key} = {value}" for key, value in lines.items())]))
     scene = Scene(shared.flow, file, topic, cluster_a, cluster_b, capsys)
     scene.run("run", "--once")
-    if doubled:
-        scene.run(
-            "accept", "nothing-doubled", "--for", topic, "--up-to", "2000", "--reason", "clients bear it"
-        )
-    idle = tmp_path / "idle.properties"
-    idle.write_text(file.read_text().replace(stop, "true"))
-    _, waiting = scene.run("failover", "--mode", "planned", "--yes", file=idle)
-    assert ("waiting", "waiting") == (waiting["state"], steps(waiting)["stopped"])
-    worker = f"its worker group {shared.flow.worker_group} on {shared.flow.target.alias} has 1 member(s)"
-    assert worker in said(waiting, "stopped")
     _, dry = scene.run("failover", "--mode", "planned", "--dry-run")
     assert (["nothing-doubled"] if doubled else []) == [it["check"] for it in dry["accept"]], dry["steps"]
     words = ("--accept", "clients bear it", "--seen", dry["seen"]) if doubled else ("--yes",)
-    code, report = scene.run("failover", "--mode", "planned", *words)
+    idle = tmp_path / "idle.properties"
+    idle.write_text(f"{file.read_text().replace(stop, 'true')}\ntwinlog.failover.wait.seconds = 1\n")
+    _, waiting = scene.run("failover", "--mode", "planned", *words, file=idle)
+    assert ("waiting", "waiting") == (waiting["state"], steps(waiting)["stopped"])
+    worker = f"its worker group {shared.flow.worker_group} on {shared.flow.target.alias} has 1 member(s)"
+    assert worker in said(waiting, "stopped")
+    code, report = scene.run("failover", "--mode", "planned", "--yes")
     assert (0, "promoted") == (code, report["state"]), json.dumps(report["steps"], indent=1)
     assert f"before the stop command {worker}, and now none" in said(report, "stopped")
     assert (b"record 1700", None) == (scene.next_read("half"), scene.next_read("done"))

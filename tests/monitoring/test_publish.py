@@ -52,7 +52,10 @@ def test_a_report_has_the_documented_shape(flow, clusters, orders, copied, start
         "undecided_records": 0,
     }
     (topic,) = report["topics"]
-    assert (True, 0) == (topic.pop("rpo_seconds") > 0, topic.pop("undecided_records"))
+    assert (True, 0, 2) == (
+        *(topic.pop("rpo_seconds") > 0, topic.pop("undecided_records")),
+        topic.pop("lag_records"),
+    )
     assert {"topic": "orders", "remote_topic": "A.orders", "partitions": [partition]} == topic
     assert {
         "flow": "A->B",

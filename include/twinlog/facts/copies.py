@@ -91,6 +91,8 @@ def copied(
         unread=max(0, log.stable_end - max(read_to, log.log_start if seen is None else 0))
         if observed and log is not None
         else 0,
+        lag_when_read=None if seen is None else seen.lag_records,
+        read_ms=0 if seen is None else seen.at_ms,
     )
 
 

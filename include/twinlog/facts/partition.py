@@ -49,7 +49,8 @@ class PartitionFacts(OfPartition):
     `oldest_absent` is the source timestamp (ms) of the first of them.
     Of that engine's copies, the map does not tell of `open_offsets` yet: positions there are not exact, and nothing of
     the map is lost. If the copy has `lost_open` records of these, nobody has judged yet whether they were deleted
-    early.  No cycle has read its last `unread` offsets: they may be copies of what lags.
+    early.  No cycle has read its last `unread` offsets: they may be copies of what lags.  At the last look, at
+    `read_ms`, at most `lag_when_read` records lagged, None if that was not noted.
 
     `undecided_records` counts the offsets after the last stable offset.  A flow that reads committed records cannot
     copy them before a transaction ends, and none of them is in `lag_records`.  `oldest_undecided` is the source
@@ -83,6 +84,8 @@ class PartitionFacts(OfPartition):
     open_offsets: int = 0
     lost_open: bool = False
     unread: int = 0
+    lag_when_read: int | None = None
+    read_ms: int = 0
 
     @property
     def last_upstream(self) -> int | None:
@@ -102,6 +105,12 @@ class PartitionFacts(OfPartition):
             return lag
         doubt = f"{self.unread:,} offsets of the copy were not looked at yet: run a cycle"
         return Total(max(0, lag.least - self.unread), doubt)
+
+    def uncopied_since(self, ms: int) -> Total:
+        """Count what lagged when a look at `ms` (epoch ms) or later had read the copy; what lags now if none has."""
+        if self.unread and self.lag_when_read is not None and self.read_ms >= ms:
+            return Total(self.lag_when_read)
+        return self.uncopied
 
     @property
     def missing(self) -> Total:

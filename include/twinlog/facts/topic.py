@@ -107,6 +107,11 @@ class TopicFacts:
         """Count the records that can be copied, and are not."""
         return total((partition.uncopied for partition in self.partitions), self.missing.doubt)
 
+    def lag_since(self, ms: int) -> Total:
+        """Count them as a look at `ms` (epoch ms) or later saw them, in copies of others that were written to since."""
+        doubt = self.missing.doubt if self.unseen else ""
+        return total((partition.uncopied_since(ms) for partition in self.partitions), doubt)
+
 
 _KEPT = {
     "retention_ms": lambda it: it.limit("retention.ms"),

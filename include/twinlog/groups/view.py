@@ -20,7 +20,7 @@ from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.lifecycle.reader_positions import owed
 from twinlog.state.ledger import Ledger
 from twinlog.state.mm2_topics import DatedCheckpoint, newest_checkpoints
-from twinlog.state.progress import PackedMaps, reported_progress
+from twinlog.state.progress import PackedMaps, read_packed, reported_progress
 from twinlog.topics.discovery import Discovery, ProblemCode
 from twinlog.topics.reverse_flows import maps_home, read_reverse_state
 from twinlog.topics.snapshot import FlowSnapshot
@@ -273,6 +273,8 @@ def _missing(
 def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tuple[TopicPartition, Route]]:
     flow, clusters, discovery = snapshot.flow, snapshot.clusters, snapshot.discovery
     reverse_maps, served = _reverse_maps(flow, clusters, discovery, came_home=snapshot.ledger.came_home)
+    # Read behind those of the reverse flow: what these pass over as ours, our map has, or a group would skip it.
+    onward = read_packed(flow, clusters.target) if reverse_maps else snapshot.maps
     gaps = never_copied(snapshot.ledger)
     problems = {problem.topic: problem.message for problem in discovery.problems if problem.blocking}
     for topic in discovery.topics:
@@ -281,7 +283,7 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
             if it in wanted:
                 maps = PartitionMaps(
                     # What no way home has brought there is the target's own.
-                    snapshot.maps.seen(life) or (NOTHING if flow.homes is not None else None),
+                    onward.seen(life) or (NOTHING if flow.homes is not None else None),
                     reverse_maps.get(it),
                     gaps.get(life, ()),
                     lent=flow.homes is None and topic.topic != topic.remote_topic,

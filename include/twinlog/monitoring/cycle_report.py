@@ -31,7 +31,9 @@ class PartitionReport:
 class TopicReport:
     """One replicated topic; `rpo_seconds` is the age of its oldest record not copied, None if unknown.
 
-    `undecided_records` counts upstream offsets behind open transactions; they are in no partition's lag.
+    `lag_records` are those not copied, at least; None if that would be 0 of what was not looked at.  In copies of
+    another engine it is what lagged when this cycle had read them.  `undecided_records` counts upstream offsets behind
+    open transactions; they are in no partition's lag.
     """
 
     topic: str
@@ -39,6 +41,7 @@ class TopicReport:
     partitions: tuple[PartitionReport, ...]
     rpo_seconds: float | None = 0.0
     undecided_records: int = 0
+    lag_records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

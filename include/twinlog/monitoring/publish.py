@@ -12,7 +12,7 @@ from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
 from twinlog.copying.result import completed
-from twinlog.fact import Count, if_known
+from twinlog.fact import Count, if_known, total
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
 from twinlog.facts.partition import PartitionFacts
@@ -129,6 +129,7 @@ def make_report(
                 tuple(_partition(row, copied) for row in topic.partitions),
                 if_known(topic.age_seconds),
                 topic.undecided.least,
+                topic.lag_since(started_ms).shown,
             )
             for topic in facts.topics
             if topic.partitions
@@ -136,7 +137,7 @@ def make_report(
         gaps=facts.gaps,
         stopped=stopped,
         problems=facts.problems,
-        lag_records=if_known(facts.lag.fact),
+        lag_records=if_known(total(topic.lag_since(started_ms) for topic in facts.topics).fact),
         rpo_seconds=facts.rpo_seconds,
         seconds=round(clock.seconds_between(started_ms, facts.at_ms), 3),
         at_ms=facts.at_ms,
@@ -160,7 +161,7 @@ def summary(report: FlowReport, facts: FlowFacts, stopped: Mapping[TopicPartitio
         "records": report.records,
         "bytes": report.bytes,
         "seconds": report.seconds,
-        "lag_records": report.lag_records,
+        "lag_records": if_known(facts.lag.fact),
         "rpo_seconds": report.rpo_seconds,
         "undecided_records": report.undecided_records,
         "unseen_partitions": report.unseen_partitions,
@@ -171,7 +172,10 @@ def summary(report: FlowReport, facts: FlowFacts, stopped: Mapping[TopicPartitio
         "ends": _by_topic((row, row.source_end) for row in rows if row.missing_records != 0),
         **({"stopped": as_reported(stopped)} if stopped else {}),
         **(
-            {"deleted_early": _by_topic((row, row.deleted_early or None) for row in rows)}
+            {
+                "deleted_early": _by_topic((row, row.deleted_early or None) for row in rows),
+                "lag_when_read": report.lag_records,
+            }
             if facts.ledger.observed
             else {}
         ),

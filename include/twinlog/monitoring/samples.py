@@ -44,7 +44,7 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Itera
     yield metrics.HEARTBEAT_AGE_SECONDS.of(if_known(heartbeat_age(facts)))
     blocked = Counter(problem.code.value for problem in report.problems if problem.blocking)
     yield from (metrics.BLOCKED_TOPICS.of(count, reason) for reason, count in blocked.items())
-    yield from _lag(flow, facts)
+    yield from _lag(flow, report, facts)
     yield from _gaps(report)
     yield from _drill(facts.ledger)
     if flow.observed:
@@ -54,11 +54,12 @@ def of_report(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Itera
         yield metrics.READINESS_AGE_SECONDS.of(it.age_seconds, it.mode)
 
 
-def _lag(flow: FlowSettings, facts: FlowFacts) -> Iterator[Sample]:
+def _lag(flow: FlowSettings, report: FlowReport, facts: FlowFacts) -> Iterator[Sample]:
     """Tell what each topic lags; of a topic with unseen partitions only what it lags at least, if that is anything."""
+    for reported in report.topics:
+        yield metrics.LAG_RECORDS.of(reported.lag_records, reported.topic)
     for topic in facts.topics:
         if topic.partitions:
-            yield metrics.LAG_RECORDS.of(topic.lag.shown, topic.topic)
             yield metrics.UNDECIDED_RECORDS.of(topic.undecided.shown, topic.topic)
             yield metrics.LAG_SECONDS.of(if_known(topic.age_seconds), topic.topic)
             yield metrics.RPO_BUDGET_SECONDS.of(flow.tier_of(topic.topic).rpo_seconds, topic.topic)

@@ -155,7 +155,8 @@ class FlowStatus:
     `members` are the processes of `twinlog run` that follow the flow, the leader first.
     `stands_still` says that records are over their RPO, and a cycle has been due for as long.
     `copied_by` says who copies; the copies of another engine are only observed.  `lanes` are those that have committed
-    since the last fence.
+    since the last fence.  `lag_when_read` is what lagged when the last cycle had read copies of another engine, None if
+    it could not tell.
     """
 
     flow: str
@@ -185,6 +186,7 @@ class FlowStatus:
     stands_still: bool = False
     copied_by: str = CopiedBy.TWINLOG.value
     lanes: tuple[LaneStatus, ...] = ()
+    lag_when_read: int | None = None
 
     @property
     def observed(self) -> bool:
@@ -259,6 +261,7 @@ def status_of(flow: FlowSettings, facts: FlowFacts) -> FlowStatus:
         as_of="" if as_of_ms is None else iso(as_of_ms),
         rpo_seconds=facts.rpo_seconds,
         lag_records=if_known(facts.lag.fact),
+        lag_when_read=None if report is None else report.summary.get("lag_when_read"),
         topics=tuple(_topic(at_risk[topic.topic], topic) for topic in facts.topics if topic.topic in at_risk),
         undecided_records=if_known(facts.undecided_records.fact),
         undecided=facts.undecided,

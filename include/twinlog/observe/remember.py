@@ -38,18 +38,20 @@ def went_on(new: Observed, upstream: int, downstream: int) -> Observed:
     )
 
 
-def remembered(before: Observed, matched: Matched, at_ms: int, log_start: int, end: int) -> Observed:
-    """Add what was matched at `at_ms` (epoch ms), of a copy with those ends.
+def remembered(
+    before: Observed, matched: Matched, at_ms: int, log_start: int, end: int, source_end: int
+) -> Observed:
+    """Add what was matched at `at_ms` (epoch ms), of a copy with those ends, and a source with that one.
 
     Of what left the copy behind its last record that was read, nobody knows what it was: it was not looked at.
     """
     counts = Counter(before.counts)
     counts.update({kind.value: count for kind, count in matched.counts.items() if count})
     new = tuple(_finding(finding, at_ms) for finding in matched.findings)
-    carried = matched.carried
+    carried, copied_to = matched.carried, max(before.begins, matched.carried.copied_to)
     return replace(
         before,
-        copied_to=max(before.begins, carried.copied_to),
+        copied_to=copied_to,
         mapped_to=max(before.begins, carried.closed_to),
         seen_to=carried.target_to,
         equal=before.equal + matched.equal,
@@ -61,6 +63,7 @@ def remembered(before: Observed, matched: Matched, at_ms: int, log_start: int, e
         at_ms=at_ms,
         carried=to_json(carried),
         read_to=end if log_start <= carried.target_to else carried.target_to,
+        lag_records=max(0, source_end - copied_to),
     )
 
 

@@ -185,7 +185,7 @@ def _remember(
         matched = looks[partition.life].found
         if matched is None or now.get(partition.life) != partition.before:
             continue
-        ends = partition.log_start, partition.spec.target_end
+        ends = partition.log_start, partition.spec.target_end, partition.spec.source_end
         kept.append(remembered(partition.known, matched, at_ms, *ends))
         number = map_partition(*partition.life.topic_partition, places)
         mapped += _map_records(

@@ -332,7 +332,10 @@ class _Walk:
             return 0  # its source record is unproved for the same reason
         if upstream is None or not self.scope.start <= upstream < self.scope.end or self._is_there(upstream):
             self.totals.differ(
-                DifferenceKind.EXTRA, (None, theirs.offset), "the flow did not write it", target=theirs
+                DifferenceKind.EXTRA,
+                (None, theirs.offset),
+                "the flow did not write it: a client, or an engine before it, a second time perhaps",
+                target=theirs,
             )
             return 1
         gone = self.source.lost_at(upstream)

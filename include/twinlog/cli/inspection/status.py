@@ -266,6 +266,8 @@ def _behind(status: FlowStatus) -> str:
     known = sum(topic.lag_records or 0 for topic in status.topics)
     least = f"at least {known:,} records behind" if known else "lag not known"
     lag = least if status.lag_records is None else f"{status.lag_records:,} records behind"
+    if status.observed and status.lag_records is None and status.lag_when_read is not None:
+        lag += f" now; {status.lag_when_read:,} when the last cycle had read the copy"
     age = (
         ", age of the oldest record not copied: not known"
         if status.rpo_seconds is None

@@ -45,7 +45,8 @@ class Observed(OfIncarnation, LedgerEntry):
     at, `copied_to` the end of what is copied, `mapped_to` up to where positions are exact, `seen_to` the end of the
     copy that was read (downstream).  `equal` counts copies that are as their source record.  `counts` are records by
     kind of finding, `since_ms` when a kind was found first; `findings` are the first ones.  `indistinct` records cannot
-    be told apart, the counterparts of `not_comparable` ones are gone.  The copy ended at `read_to` at the last look.
+    be told apart, the counterparts of `not_comparable` ones are gone.  The copy ended at `read_to` at the last look,
+    and at most `lag_records` of the source had no copy then; None if an earlier release looked.
     """
 
     KIND = "observed"
@@ -68,6 +69,7 @@ class Observed(OfIncarnation, LedgerEntry):
     at_ms: int
     carried: Mapping[str, Any]
     read_to: int = 0
+    lag_records: int | None = None
 
     def doubled_again(self, committed: int, offset: int) -> int:
         """Count the doubled records that a reader has read, and meets again if it goes on at `offset` of the copy.
