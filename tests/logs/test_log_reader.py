@@ -62,6 +62,18 @@ def test_a_flipped_bit_is_an_error_and_what_is_read_when_it_is_mended_is_the_tru
     assert (TRUTH, read_state(DamagingBrokers(LOG), TOPIC)) == (found.committed, found)
 
 
+@pytest.mark.parametrize("before", range(len(LOG) + 1))
+def test_what_a_log_has_gained_is_all_that_is_new(before: int) -> None:
+    """Also what was read before with an open transaction, and is committed since."""
+    log = StateLog(TOPIC)
+    if before:
+        log.read(DamagingBrokers(LOG[:before]))
+    known, (_, since) = log.records, log.gained({})
+    log.read(DamagingBrokers(LOG))
+    gained, _ = log.gained(since)
+    assert log.records == known | gained
+
+
 def test_damage_is_named_by_cluster_topic_partition_and_offset() -> None:
     """Here an ABORT that would have been a COMMIT."""
     brokers = DamagingBrokers(LOG)

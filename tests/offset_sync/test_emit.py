@@ -120,3 +120,43 @@ def test_a_sync_from_before_the_map_is_gone_on_behind(flow, clusters, orders, co
     source.append(TopicPartition(SYNCS, 0), key=last.key(), value=last.value())
     emit.run(flow, clusters)
     assert [last, OffsetSync("orders", 0, 4, 4)] == written(source, SYNCS)
+
+
+class TestEmitter:
+    """Turn after turn of a flow that is followed."""
+
+    def test_each_turn_leaves_nothing_due_and_reads_only_what_came(
+        self, flow, clusters, orders, copied, monkeypatch
+    ):
+        """Also where nothing was copied, and where what came does not go on from the last sync, of another copy."""
+        emitter, source = emit.Emitter(), clusters.source
+        emitter.turn(flow, clusters)
+        copied(orders, 0, 2)
+        emitter.turn(flow, clusters)
+        with monkeypatch.context() as patch:
+            patch.setattr(emit, "FlowSnapshot", lambda *_: pytest.fail("all of it was read"))
+            copied(orders, 2, 3)
+            for _ in range(2):
+                emitter.turn(flow, clusters)
+            copied(orders, 3, 4)
+            emitter.turn(flow, clusters)
+        assert [0, 1, 2, 3] == [it.upstream_offset for it in written(source, SYNCS)]
+        assert 0 == emit.run(flow, clusters).syncs
+        stale = OffsetSync("orders", 0, 2, 30)
+        source.append(TopicPartition(SYNCS, 0), key=stale.key(), value=stale.value())
+        copied(orders, 4, 5)
+        emitter.turn(flow, clusters)
+        assert OffsetSync("orders", 0, 4, 4) == written(source, SYNCS)[-1]
+        assert 0 == emit.run(flow, clusters).syncs
+
+    def test_after_a_turn_that_failed_all_is_read(self, flow, clusters, orders, copied, target):
+        """What it had read may not be written."""
+        emitter = emit.Emitter()
+        copied(orders, 0, 2)
+        emitter.turn(flow, clusters)
+        flow = replace(flow, offset_syncs_topic_location="target")
+        copied(orders, 2, 5)
+        target.refuse("create_topics", "mm2-offset-syncs.A.internal", ClusterRefused("B says no"))
+        with pytest.raises(ClusterRefused):
+            emitter.turn(flow, clusters)
+        assert {} == emitter.since

@@ -296,6 +296,14 @@ class FakeCluster(FakeAccess):
             }
         return {key: record for key, record in latest.items() if record.value is not None}
 
+    def gained_records(
+        self, topic: str, since: Mapping[int, int]
+    ) -> tuple[Mapping[bytes, ReadRecord], Mapping[int, int]]:
+        """Return the latest records at or behind those offsets, and the ends."""
+        latest = self.latest_records(topic).items()
+        gained = {key: it for key, it in latest if it.offset >= since.get(it.partition, 0)}
+        return gained, {number: log.end for number, log in enumerate(self.topics[topic].logs)}
+
     def create_topics(self, topics: Sequence[NewTopic]) -> Answers[str, None]:
         """Create topics that are not refused; more replicas than brokers are."""
         by_name = {topic.name: topic for topic in topics}

@@ -190,6 +190,12 @@ class ClusterReader:
         """Return the latest committed record of each key, as `latest` does, with its offset and time."""
         return self._state_reader.latest_records(topic)
 
+    def gained_records(
+        self, topic: str, since: Mapping[int, int]
+    ) -> tuple[Mapping[bytes, ReadRecord], Mapping[int, int]]:
+        """Return the latest records that a topic has gained `since` those offsets, and from where to go on."""
+        return self._state_reader.gained(topic, since)
+
 
 class Cluster(ClusterReader):
     """A cluster that may also be changed."""

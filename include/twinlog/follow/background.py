@@ -26,12 +26,11 @@ from twinlog.offset_sync import emit, map_compaction
 OFFSET_SYNCS_SECONDS = 5.0
 """MM2 writes offset syncs as records flow; their readers read no more often than every few seconds."""
 
-OFFSET_SYNCS_REST = 50.0
-"""A map of 100,000 segments takes 0.3 to 0.7 CPU-seconds: every 5 s, that would be a tenth of a core."""
-
 LANES_SECONDS = 5.0
-LANES_REST = 50.0
-"""What lanes have committed is told every 5 s, or less often if that would take a fiftieth of a core."""
+"""How often what lanes have committed is told."""
+
+RESTS = 50.0
+"""A task that would take a fiftieth of a core has its turns less often."""
 
 REPORT_SECONDS = 60.0
 """About as often as a scheduled flow is reported: if the source is lost, the gate has numbers no older than this."""
@@ -89,14 +88,14 @@ def turns(
         every = min(settings.heartbeats_interval_seconds for settings in emitting)
         listed.append(Turn("heartbeats", every, heartbeats.beat))
     if flow.emit_offset_syncs:
-        listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, emit.run, OFFSET_SYNCS_REST))
+        listed.append(Turn("offset_syncs", OFFSET_SYNCS_SECONDS, emit.Emitter().turn, RESTS))
     if flow.emit_checkpoints or flow.sync_group_offsets:
         checkpointing = (flow.emit_checkpoints, flow.emit_checkpoints_interval_seconds)
         committing = (flow.sync_group_offsets, flow.sync_group_offsets_interval_seconds)
         every = min(seconds for switched_on, seconds in (checkpointing, committing) if switched_on)
         listed.append(Turn("checkpoints", every, _told_checkpoints(board, every)))
     if board is not None:
-        listed.append(Turn("lanes", LANES_SECONDS, LaneTeller(run_state, board).tell, LANES_REST))
+        listed.append(Turn("lanes", LANES_SECONDS, LaneTeller(run_state, board).tell, RESTS))
     listed.append(Turn("report", REPORT_SECONDS, Reporter(run_state, on_report, board=board).report))
     listed.append(Turn("map_compaction", COMPACTION_SECONDS, map_compaction.run))
     return tuple(listed)

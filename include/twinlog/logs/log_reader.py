@@ -167,6 +167,27 @@ class StateLog:
             if record.value is not None
         }
 
+    def gained(self, since: Mapping[int, int]) -> tuple[dict[bytes, ReadRecord], dict[int, int]]:
+        """Return the records found at or behind `since`, by partition, and where to go on from.
+
+        Going on from there finds every record that is committed later, those with an open transaction now included,
+        and some once more.  A partition that was read anew from before `since` is found whole.
+        """
+        found: dict[bytes, ReadRecord] = {}
+        reached: dict[int, int] = {}
+        for (_, number), resolver in self._resolvers.items():
+            open_offsets = (record.offset for records in resolver.undecided.values() for _, record in records)
+            position = self.position(number)
+            reached[number] = min(open_offsets, default=position)
+            first = since.get(number, 0)
+            first = first if first <= position else 0
+            found |= {
+                key: record
+                for key, record in resolver.committed.items()
+                if record.offset >= first and record.value is not None
+            }
+        return found, reached
+
     def position(self, partition: int) -> int:
         """Return the offset up to which the last reading has read a partition."""
         return self._positions[TopicPartition(self._topic, partition)]
@@ -289,6 +310,13 @@ class StateReader:
         with self._brokers.lent() as brokers:
             log.catch_up(brokers)
         return log.records
+
+    def gained(self, topic: str, since: Mapping[int, int]) -> tuple[dict[bytes, ReadRecord], dict[int, int]]:
+        """Read on, and return what `StateLog.gained` does.  Raises as `StateLog.read`."""
+        log = self.log(topic)
+        with self._brokers.lent() as brokers:
+            log.catch_up(brokers)
+        return log.gained(since)
 
     def log(self, topic: str) -> StateLog:
         """Return a topic as it was last read."""

@@ -6,25 +6,30 @@ this step never stops a copy: if the source cannot be written to, that is a warn
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog.cluster.api import Cluster, Clusters
 from twinlog.cluster.values import InternalRecord
 from twinlog.config.flow.settings import FlowSettings
-from twinlog.errors import FormatError, TwinlogError
+from twinlog.errors import FormatError, TerminalError, TwinlogError
 from twinlog.formats.map.packed_map import UnreadableMap
 from twinlog.formats.mm2.records import OffsetSync
 from twinlog.kafka_types import SourceIncarnation, TopicPartition
 from twinlog.offsets.sync_emission import Pair, due_syncs, holds
 from twinlog.state.internal_topics import InternalTopic
-from twinlog.state.ledger import latest_or_empty
+from twinlog.state.ledger import NO_INTERNAL_TOPIC, latest_or_empty
 from twinlog.state.mm2_topics import syncs_place
-from twinlog.state.progress import PackedMaps
+from twinlog.state.progress import PackedMaps, packed_maps
 from twinlog.topics.own_topics import ensure_topics
 from twinlog.topics.snapshot import FlowSnapshot
 
 SYNCS_PARTITION = 0
+
+WHOLE_SECONDS = 600.0
+"""How often an emitter reads all of the map: its topic, or the syncs', may have been changed by others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +47,66 @@ class OffsetSyncsResult:
     warning: str = ""
 
 
+class _UnclearError(Exception):
+    """Say that what the map has gained does not go on from a partition's last sync."""
+
+
+@dataclass(slots=True)
+class Emitter:
+    """Writes the syncs that are due turn after turn: each reads only what the map has gained since the last one.
+
+    `since` says up to where that was, by partition of the map topic; without it all of the map is read, as after a
+    turn that failed, every `WHOLE_SECONDS`, and if what was gained does not go on from the last sync.
+    """
+
+    since: Mapping[int, int] = field(default_factory=dict)
+    read_whole: float = -math.inf
+
+    def turn(self, flow: FlowSettings, clusters: Clusters) -> None:
+        """Do as `run` does."""
+        if time.monotonic() - self.read_whole > WHOLE_SECONDS:
+            self.since, self.read_whole = {}, time.monotonic()
+        since, self.since = self.since, {}
+        try:
+            records, reached = clusters.target.gained_records(flow.offset_map_topic, since)
+        except TerminalError as error:
+            if error.code != NO_INTERNAL_TOPIC:
+                raise
+            return  # nothing was copied yet
+        if records:
+            maps = packed_maps(flow.offset_map_topic, records)
+            try:
+                run(flow, clusters, maps=maps, whole=not since)
+            except _UnclearError:
+                run(flow, clusters)
+        self.since = reached
+
+
 def run(
-    flow: FlowSettings, clusters: Clusters, snapshot: FlowSnapshot | None = None, *, dry_run: bool = False
+    flow: FlowSettings,
+    clusters: Clusters,
+    snapshot: FlowSnapshot | None = None,
+    *,
+    dry_run: bool = False,
+    maps: PackedMaps | None = None,
+    whole: bool = True,
 ) -> OffsetSyncsResult:
     """Write the syncs that are due; running this again writes nothing until more was copied.
 
-    Raises ClusterUnreachable and ClusterRefused of the target, and FormatError for a map topic that cannot be read. A
-    partition whose own map cannot be read gets no sync, and is named in the warning.
+    `maps` are those read just now, not `whole` if they hold only what they have gained. Raises ClusterUnreachable and
+    ClusterRefused of the target, and FormatError for a map topic that cannot be read. A partition whose own map cannot
+    be read gets no sync, and is named in the warning.
     """
     host, topic = syncs_topic(flow, clusters)
     nothing = OffsetSyncsResult(flow.name, host.alias, topic.name)
     if not flow.emit_offset_syncs:
         return nothing
-    packed = (snapshot or FlowSnapshot(flow, clusters)).maps
+    packed = (snapshot or FlowSnapshot(flow, clusters)).maps if maps is None else maps
     try:
         known = [*packed, *packed.broken]
         topics = clusters.source.describe_topics({it.topic for it in known}).found
         current = [it for it in known if it.topic in topics and topics[it.topic].topic_id == it.topic_id]
-        due, broken = due_of(flow, packed, current, _last(host, topic.name))
+        due, broken = due_of(flow, packed, current, _last(host, topic.name), whole=whole)
         if due and not dry_run:
             ensure_topics(host, [topic])
             host.produce(
@@ -87,10 +134,13 @@ def due_of(
     packed: PackedMaps,
     incarnations: Iterable[SourceIncarnation],
     last: Mapping[TopicPartition, Pair],
+    *,
+    whole: bool = True,
 ) -> tuple[list[OffsetSync], list[UnreadableMap]]:
     """List the syncs due for all partitions, and the maps that cannot be read. Pure.
 
-    If the last sync lies on a map, only the map's end after it is opened.
+    If the last sync lies on a map, only the map's end after it is opened. Raises _UnclearError if another part is
+    needed of maps that are not `whole`.
     """
     due: list[OffsetSync] = []
     broken: list[UnreadableMap] = []
@@ -102,6 +152,8 @@ def due_of(
             known = packed[incarnation]
             tail = known.opened_from(newest[0]) if newest is not None else None
             if tail is None or newest is None or not holds(tail, newest):
+                if not whole:
+                    raise _UnclearError
                 # The last sync is of another incarnation of the topic, or of a copy that was made anew: begin anew.
                 outlived, newest, tail = newest, None, known.opened_from(0)
         except UnreadableMap as error:
