@@ -227,7 +227,11 @@ def markdown(rows: Sequence[Row], writing: Writing, differs: Sequence[str], give
         "| minute | restarted | CPU-s | MiB |",
         "|---:|---|---:|---:|",
     ]
-    lines += [f"| {it['minute']} | {it['restarted']} | {it['cpu_s']} | {it['memory_mib']} |" for it in rows]
+    lines += [
+        f"| {it['minute']} | {it['restarted']} | {it['cpu_s']} | {it['memory_mib']} |"
+        for it in rows
+        if it["restarted"] or it is rows[0]
+    ]
     return "\n".join(lines) + "\n"
 
 
