@@ -373,9 +373,9 @@ def markdown(rows: Sequence[Row]) -> str:
             "",
             "Its tasks in Airflow, with nothing but a heartbeat to copy:",
             "",
-            "| task | Spark | to copy | s | CPU-s | of it imports | Spark |",
-            "|---|---|---|---:|---:|---:|---:|",
-            *(f"| {it['task']} | {it['spark']} | {it['volume']} | {_numbers(it)} |" for it in tasks),
+            "| task | Spark | s | CPU-s | of it imports | Spark |",
+            "|---|---|---:|---:|---:|---:|",
+            *(f"| {it['task']} | {it['spark']} | {_numbers(it)} |" for it in tasks),
         ]
     many = [row for row in rows if "flows" in row]
     if many:
