@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -124,6 +126,33 @@ def test_observed_copy(scene, cluster_a, cluster_b, unique_topic, tmp_path):
     dead.write_text(scene.file.read_text().replace(servers, "127.0.0.1:1"))
     code, lost = scene.run("gate", "--mode", "source-dead", file=dead)
     assert (1, seen["topics"][0]["counts"]) == (code, lost["observed"]["topics"][0]["counts"])
+
+
+def test_the_lag_of_a_busy_copy_is_known_as_of_the_cycle_that_read_it(scene):
+    """The engine copies on while a cycle reports: what lagged when it had read is a number, what lags now is none."""
+    stop = Event()
+
+    def copy_on() -> None:
+        for first in count(100, 10):
+            if stop.is_set():
+                return
+            produce(scene.clusters["A"], scene.topic, some(first, first + 10))
+            produce(scene.clusters["B"], scene.remote, some(first, first + 10))
+
+    engine = Thread(target=copy_on)
+    engine.start()
+    try:
+        _, cycle = scene.run("run", "--once")
+        _, status = scene.run("status")
+    finally:
+        stop.set()
+        engine.join(30)
+    (report,), (flow,) = cycle["flows"], status["flows"]
+    (topic,) = (it for it in report["topics"] if it["topic"] == scene.topic)
+    print(report["lag_records"], topic["lag_records"], flow["lag_records"], flow["lag_when_read"])
+    assert report["lag_records"] is not None
+    assert (report["lag_records"], None) == (flow["lag_when_read"], flow["lag_records"])
+    assert topic["lag_records"] <= sum(it["lag_records"] for it in topic["partitions"])
 
 
 def test_what_would_change_the_copy_is_refused(scene):

@@ -141,7 +141,7 @@ def test_stopped_by_the_recipe(
             lines = {
                 f"{flow.name}.twinlog.copied.by": "mirrormaker2",
                 "twinlog.failover.stop.command": command,
-                "twinlog.failover.wait.seconds": "5",
+                "twinlog.failover.wait.seconds": "15",
                 "twinlog.reports.folder": str(tmp_path / "reports"),
                 "twinlog.gate.fence.seconds": "1",
                 "twinlog.gate.free.disk.percent": "0",

@@ -230,6 +230,13 @@ def test_a_connect_cluster_that_nobody_named_is_seen(
     assert [] == Origin.of(orders.flow, named).running(orders.target)
 
 
+def test_workers_that_rebalance_may_run_anything(orders: Any) -> None:
+    """A group tells no tasks then, and a connector that was paused or restarted just now has them again in a moment."""
+    orders.target.workers["connect-x"] = ConnectWorkers(1, {}, rebalancing=True)
+    expected = ["workers of connect-x on B rebalance, and do not tell what they run"]
+    assert expected == orders.origin.running(orders.target)
+
+
 def test_not_being_told_who_runs_is_a_refusal(orders: Any) -> None:
     """A missing right is never taken for a stopped MM2."""
     orders.target.refuse(

@@ -155,11 +155,14 @@ class Origin:
             for group, workers in connect_groups(cluster).found.items()
             if self.connector != DEDICATED_CONNECTOR or not group.endswith(DEDICATED_GROUP)
         }
-        return [
-            f"workers of {group} on {cluster.alias} run {tasks} task(s) of {self.connector}"
-            for group, workers in {**others, self.worker_group: named}.items()
-            if (tasks := workers.tasks.get(self.connector))
-        ]
+        found = []
+        for group, workers in {**others, self.worker_group: named}.items():
+            its = f"workers of {group} on {cluster.alias}"
+            if workers.rebalancing:
+                found.append(f"{its} rebalance, and do not tell what they run")
+            elif tasks := workers.tasks.get(self.connector):
+                found.append(f"{its} run {tasks} task(s) of {self.connector}")
+        return found
 
     def began_at_start(self, flow: FlowSettings) -> bool:
         """Say what the file says: MM2 begins there unless `auto.offset.reset` is latest."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlog.cluster.admin.acls import operations
 from twinlog.cluster.admin.group_offsets import GONE, by_coordinator
-from twinlog.cluster.admin.groups import GroupDescription, GroupType, state_of
+from twinlog.cluster.admin.groups import GroupDescription, GroupState, GroupType, state_of
 from twinlog.cluster.values import Answers
 from twinlog.errors import FormatError, TwinlogError
 from twinlog.formats.mm2.connect_offset import parse_assignment
@@ -94,10 +94,14 @@ def _description(it: Any, kind: GroupType, places: Iterable[TopicPartition]) -> 
 
 @dataclass(frozen=True, slots=True)
 class ConnectWorkers:
-    """`members` workers are in the group; `tasks` counts the tasks of each connector they know of."""
+    """`members` workers are in the group; `tasks` counts the tasks of each connector they know of.
+
+    While the group is `rebalancing` it does not tell them.
+    """
 
     members: int = 0
     tasks: Mapping[str, int] = field(default_factory=dict)
+    rebalancing: bool = False
 
 
 def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
@@ -107,12 +111,14 @@ def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
     """
     tasks: Counter[str] = Counter()
     members: list[Any] = []
+    states: list[str] = []
 
     def describe(connection: Connection, names: Sequence[str]) -> dict[str, int]:
         answer = connection.call(
             kafka_python.DESCRIBE_GROUPS, groups=list(names), include_authorized_operations=False
         )
         members[:] = answer.groups[0].members
+        states[:] = [answer.groups[0].group_state]
         code = answer.groups[0].error_code
         return {group: code} if code and code not in GONE else {}
 
@@ -120,4 +126,5 @@ def connect_workers(brokers: Brokers, group: str) -> ConnectWorkers:
         raise error
     for member in members:
         tasks.update(parse_assignment(bytes(member.member_assignment or b"")))
-    return ConnectWorkers(len(members), dict(tasks))
+    rebalancing = [state_of(state) for state in states] == [GroupState.REBALANCING]
+    return ConnectWorkers(len(members), dict(tasks), rebalancing)
