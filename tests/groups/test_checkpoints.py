@@ -26,8 +26,10 @@ from twinlog.groups.report import GroupPartitionRow, SyncReason, SyncState
 from twinlog.groups.view import ASKED_SECONDS
 from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.segments import Extent, MapSegment
+from twinlog.policy.replication import IdentityReplicationPolicy
 from twinlog.policy.selection import NameFilter
 from twinlog.state.ledger import read_ledger
+from twinlog.topics.snapshot import FlowSnapshot
 
 TOPIC = "A.checkpoints.internal"
 REMOTE = TopicPartition("A.orders", 0)
@@ -552,6 +554,31 @@ def test_a_topic_that_came_from_the_target_goes_back_by_one_hop(step, flow, sour
     source.commit("billing", TopicPartition("B.x.y", 0), 3)
     result = step()
     assert ("x.y", SYNCED, SyncReason.WRITTEN, 5, 5, 0) == (only(result).remote_topic, *seen(only(result)))
+
+
+def test_what_is_first_copied_both_ways_while_maps_are_read_is_not_skipped(
+    flow, source, with_internal, clusters
+) -> None:
+    """B->A has passed over the copy of A's first record already; the map of A->B is read behind what it noted."""
+    target, at = with_internal, TopicPartition("t", 0)
+    flow = replace(flow, policy=IdentityReplicationPolicy(), topics=NameFilter(("t",)))
+    for cluster in (source, target):
+        cluster.add_topic("t")
+    source.append(at, key=b"k", value=b"v")
+    source.commit("billing", at, 0)
+    lives = [cluster.topics["t"].topic_id for cluster in (source, target)]
+    for name in ("mm2-offset-map.B.internal", "mm2-ledger.B.internal"):
+        source.add_topic(name)
+    life = Incarnation("t", lives[1], 1, "t", lives[0])
+    source.append(TopicPartition("mm2-ledger.B.internal", 0), key=life.key(), value=life.value())
+    snapshot = FlowSnapshot(flow, clusters).read_state()
+    target.append(at, key=b"k", value=b"v")
+    ways = ((target, flow.offset_map_topic, (Extent(0, 0, 1),)), (source, "mm2-offset-map.B.internal", ()))
+    for life_id, (cluster, topic, runs) in zip(lives, ways, strict=True):
+        key, segment = MapKey("t", life_id, 0, 0), MapSegment(0, 1, runs)
+        cluster.append(TopicPartition(topic, 0), key=encode_map_key(key), value=encode_segment(segment))
+    row = only(checkpoints.run(flow, clusters, snapshot))
+    assert (0, 0) == (row.downstream_offset, there(target)[at])
 
 
 @pytest.mark.parametrize("phase", [FlowPhase.FAILING_OVER, FlowPhase.PROMOTED])
