@@ -35,8 +35,8 @@ UNKNOWN_LOG = PartitionOffsets(0, 1 << 62, 1 << 62)
 """The log of a source that cannot be asked."""
 
 
-_Reverse = tuple[ReverseState, Lost]
-"""Pair what the reverse flow knows with what it never copied."""
+_Reverse = tuple[ReverseState, Lost, PackedMaps]
+"""Put together what the reverse flow knows, what it never copied, and the maps of this flow as read behind that."""
 
 
 class FlowTranslator:
@@ -122,7 +122,9 @@ class FlowTranslator:
         if not same or not self.source_reachable:
             return None
         found = read_reverse_state(self.flow, self._clusters, same)
-        return None if found is None else (found, never_copied(found.ledger))
+        if found is None:
+            return None
+        return found, never_copied(found.ledger), read_packed(self.flow, self._clusters.target)
 
     def _in_partition(
         self, pair: Pair, asks: Sequence[Ask], reverse: _Reverse | None, *, back: bool
@@ -146,7 +148,9 @@ class FlowTranslator:
     def _maps(self, pair: Pair, reverse: _Reverse | None, *, back: bool) -> PartitionMaps:
         life = SourceIncarnation(pair.source_topic, pair.topic_id, pair.partition)
         their_life = SourceIncarnation(pair.topic, pair.remote_topic_id, pair.partition)
-        ours, theirs, their_gaps = self._packed.seen(life), None, []
+        # On the way there, what the reverse flow passes over as ours has to be in our map: that is the later one.
+        packed = self._packed if reverse is None or back else reverse[2]
+        ours, theirs, their_gaps = packed.seen(life), None, []
         names = pair.source_topic, pair.topic, pair.remote_topic_id
         if reverse is not None and reverse[0].concerns(*names) and pair.source is not None:
             theirs = reverse[0].maps.seen(their_life) or NOTHING
