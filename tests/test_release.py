@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -53,6 +54,32 @@ def test_a_wheel_from_an_sdist_knows_its_commit(repository: Path, tmp_path: Path
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert shipped.commit() == archive.read("twinlog/_shipped/COMMIT").decode()
+
+
+def test_the_bill_says_who_requires_whom(repository: Path) -> None:
+    """By what uv says behind each requirement; without hashes there is no bill."""
+    requirements = (
+        "typer==0.19 \\\n    --hash=sha256:aa\n    # via\n    #   -c requirements.lock\n"
+        "    #   twinlog (pyproject.toml)\n"
+        "rich==13.7 \\\n    --hash=sha256:bb\n    # via typer\n"
+    )
+    hashes = {"externalReferences": [{"hashes": []}]}
+    for known in (hashes, {}):
+        names = {"bom-ref": "L1", "name": "typer", **hashes}, {"bom-ref": "L2", "name": "rich", **known}
+        made = {"metadata": {"component": {"bom-ref": "root", "name": "twinlog"}}, "components": names}
+        done = subprocess.run(
+            [sys.executable, ".ci/bill", sys.executable, "-c", f"print({json.dumps(json.dumps(made))})"],
+            cwd=repository,
+            input=requirements,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (0 if known else 1) == done.returncode, done.stderr
+        if known:
+            expected = {"root": ["L1"], "L1": ["L2"], "L2": []}
+            found = json.loads(done.stdout)["dependencies"]
+            assert expected == {it["ref"]: it["dependsOn"] for it in found}
 
 
 def test_completion_is_offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
