@@ -1,10 +1,11 @@
 """Take the pictures of Airflow's own pages around a failover: the form of one, and its question with the facts.
 
 Run it with the environment's Python, in the repository; it needs Java and Chromium (`.ci/browser`), and three minutes.
-It starts two clusters, a warm Spark and an Airflow, copies records between them, and leaves a planned failover waiting
-for a person.
+It starts two clusters, a warm Spark and an Airflow, copies records between them, and lets a planned failover wait for a
+person.  The gate's pages on the way, not ready and ready, are kept in the folder that is named on the line, if one is:
+docs/pictures.py takes the pictures of those.
 
-    .venv/bin/python docs/airflow_pictures.py
+    .venv/bin/python docs/airflow_pictures.py [FOLDER]
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ heartbeats.topic.replication.factor = 1
 twinlog.gate.free.disk.percent = 0
 twinlog.reports.folder = {folder}/reports
 """
-WIDE, NARROW = {"width": 1280, "height": 1000}, {"width": 420, "height": 900}
+WIDE = {"width": 1280, "height": 1150}
 
 
 def write(servers: str, first: int, end: int) -> None:
@@ -89,7 +90,7 @@ def picture(page: Any, name: str) -> None:
     Image.open(path).convert("RGB").quantize(96).save(path, optimize=True)
 
 
-def main() -> None:
+def main(kept: Path | None) -> None:
     """Start all of it, take the pictures, and stop all of it."""
     from playwright.sync_api import sync_playwright
 
@@ -113,6 +114,8 @@ def main() -> None:
             line = [sys.executable, "-m", "twinlog", *words, "--config", str(config)]
             subprocess.run(line, env=airflow.environment, check=True)
         write(source.bootstrap_servers, 1000, 1040)
+        line = [sys.executable, "-m", "twinlog", "gate", "--mode", "planned", "--config", str(config)]
+        subprocess.run(line, env=airflow.environment, check=False)
         running.enter_context(airflow)
         airflow.wait_until_healthy()
         while "failover" not in airflow.api.dag_ids():
@@ -127,15 +130,19 @@ def main() -> None:
         page.goto(f"{airflow.api.url}/dags/failover")
         page.get_by_role("button", name="Trigger").first.click()
         page.get_by_text("Run Parameters").first.wait_for(timeout=60_000)
+        page.get_by_text("Select Value").first.click()
+        page.get_by_text(FLOW, exact=True).last.click()
         picture(page, "airflow-failover-form")
         waiting(airflow, run)
         page.goto(f"{airflow.api.url}/dags/failover/runs/{run}/tasks/approve/required_actions")
         page.get_by_role("button", name="Approve").first.wait_for(timeout=60_000)
         picture(page, "airflow-approval")
-        page.set_viewport_size(NARROW)
-        picture(page, "airflow-approval-narrow")
         browser.close()
+        pages = sorted((folder / "reports").glob("*/gate/*/gate.html"))
+        for page_of, path in zip(("not-ready", "ready"), pages, strict=True):
+            if kept is not None:
+                shutil.copy(path, kept / f"{page_of}.html")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "include")]
 
 from seen_flow import FLOW, LEDGER, NOW, ORDERS, STATUS, cluster, large_flow, seen_flow  # noqa: E402
 
-from twinlog.airflow.plugin.app import draw_flow, draw_overview  # noqa: E402
+from twinlog.airflow.plugin.app import draw  # noqa: E402
 from twinlog.airflow.plugin.flow_page import flow_page_of  # noqa: E402
 from twinlog.airflow.plugin.overview import overview_of  # noqa: E402
 from twinlog.airflow.plugin.reading import SeenFlow, SeenFlows  # noqa: E402
@@ -99,9 +99,9 @@ def pages(found: dict[str, SeenFlow]) -> Iterator[tuple[str, str]]:
     """Yield each page with the name of its picture."""
     words = {"dags": "/dags/", "nonce": "n"}
     seen = SeenFlows(NOW, "mm2.properties", tuple(found.values()))
-    yield "overview", draw_overview(overview_of(seen, NOW + 4), **words)
+    yield "overview", draw("overview.html", overview_of(seen, NOW + 4), **words)
     for name, flow in found.items():
-        yield f"flow-{name}", draw_flow(flow_page_of(flow, NOW + 4), **words)
+        yield f"flow-{name}", draw("flow.html", flow_page_of(flow, NOW + 4), **words)
 
 
 def _parts(named: str) -> tuple[str, str, str]:
