@@ -19,6 +19,12 @@ def test_the_form_names_flow_and_mode(dag) -> None:
     assert flows == dag.params.get_param("flow").schema["enum"]
 
 
+def test_reason_and_seen_may_stay_empty(dag) -> None:
+    """The form stars as required what may not be null."""
+    kinds = [dag.params.get_param(name).schema["type"] for name in ("reason", "seen")]
+    assert [["string", "null"]] * 2 == kinds
+
+
 def test_a_person_is_asked_after_the_facts_and_before_the_promotion(dag) -> None:
     """Nothing is promoted on another way; the report comes whether or not there was a promotion."""
     planned = ["fence_producers", "drain", "groups", "audit"]

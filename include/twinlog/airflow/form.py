@@ -22,9 +22,9 @@ def dry_run(description: str = "Say what would be done, and change nothing.", *,
     return flag("Dry run", description, on=on)
 
 
-def text(title: str, description: str, **schema: Any) -> Param:
-    """Return a field for a text, empty at first."""
-    return Param("", type="string", title=title, description=description, **schema)
+def text(title: str, description: str, *kinds: str, **schema: Any) -> Param:
+    """Return a field for a text, empty at first; of kind `null`, too, the form does not star it as required."""
+    return Param("", type=["string", *kinds], title=title, description=description, **schema)
 
 
 def names(title: str, description: str, **schema: Any) -> Param:

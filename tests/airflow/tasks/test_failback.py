@@ -50,7 +50,7 @@ def test_the_note_names_what_is_on_one_side_alone() -> None:
         ("on the target alone", "4 of A.orders-2"),
         ("on the target alone", "2 of A.orders-1"),
         ("see to it", "orders-0 cannot be read"),
-        ("groups", "1, positions: 1"),
+        ("groups", "1 groups, 1 positions"),
         ("read again", "not known for 1 positions"),
         ("skipped", "no group is known to skip a record, and of 1 positions it is not known"),
     ] == list(rows(found))

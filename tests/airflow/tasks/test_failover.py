@@ -49,7 +49,7 @@ def test_the_note_names_what_is_lost_and_what_is_read_again() -> None:
         ),
         ("missing", "2 of orders-2, copy A.orders"),
         ("missing", "1 of orders-1, copy A.orders"),
-        ("groups", "2, positions: 3"),
+        ("groups", "2 groups, 3 positions"),
         ("read again", "billing: 1 records of orders-0"),
         ("read again", "not known for 1 positions"),
         ("skipped", "no group is known to skip a record, and of 2 positions it is not known"),
@@ -110,13 +110,18 @@ class TestDecide:
         ("form", "words"),
         [
             ({"seen": "3f9c"}, "this needs a reason"),
-            ({"mode": "abort"}, "this needs a reason"),
+            ({"mode": "abort", "reason": None}, "this needs a reason"),
             ({"seen": "3f9c", "reason": "so"}, "no look of the last day is called 3f9c"),
-            ({"reason": "so"}, "no look of the last day is called"),
+            ({"reason": "so", "seen": None}, "no look of the last day is called"),
         ],
     )
     def test_a_form_that_does_not_say_what_is_refused(
-        self, preview: Callable[..., None], flow: FlowSettings, target: Any, form: dict[str, str], words: str
+        self,
+        preview: Callable[..., None],
+        flow: FlowSettings,
+        target: Any,
+        form: dict[str, str | None],
+        words: str,
     ) -> None:
         """Nothing is accepted."""
         with pytest.raises(TwinlogError, match=words):

@@ -44,9 +44,9 @@ PARAMS = {
         "planned: the source is alive and nothing is lost; source-dead: from the target alone; abort: take back what"
         " is under way, also a way home; accept: go on although the gate says no.",
     ),
-    "reason": form.text("Reason", "Why you abort or accept; it is kept."),
+    "reason": form.text("Reason", "Why you abort or accept; it is kept.", "null"),
     "seen": form.text(
-        "Seen", "What you accept: the name that the gate's no has, up to its numbers, for 8 hours."
+        "Seen", "What you accept: the name that the gate's no has, up to its numbers, for 8 hours.", "null"
     ),
     "dry_run": form.dry_run(
         "Say what would be done, with the numbers of now; ask nobody, and change nothing."
@@ -145,7 +145,10 @@ def _groups(found: FailoverReport | FailbackReport) -> Iterator[tuple[str, str]]
     """Yield what becomes of the groups' positions."""
     from twinlog.recovery.report import skips
 
-    yield "groups", f"{len({group.group for group in found.groups}):,}, positions: {len(found.groups):,}"
+    yield (
+        "groups",
+        f"{len({group.group for group in found.groups}):,} groups, {len(found.groups):,} positions",
+    )
     yield from (
         ("read again", f"{group.group}: {group.again:,} records of {group.topic}-{group.partition}")
         for group in found.groups
@@ -309,7 +312,7 @@ def _decide(flow_name: str, params: Json, run: Any) -> None:
     from twinlog.recovery.approved import ACCEPTED_FOR_MS
     from twinlog.recovery.procedure import Actor
 
-    by, driver, reason = recovery.who(run), recovery.driver_of(run), params["reason"].strip()
+    by, driver, reason = recovery.who(run), recovery.driver_of(run), (params["reason"] or "").strip()
     if not reason:
         raise UsageError("this needs a reason", hint="trigger the Dag again, and fill Reason")
     if params["mode"] == recovery.TAKE_BACK:
@@ -318,7 +321,7 @@ def _decide(flow_name: str, params: Json, run: Any) -> None:
     flow, person = flow_of(flow_name), Person(by, Actor(by, "", driver=driver).known_by)
     with opened(flow) as clusters:
         now_ms = clock.now_ms()
-        shown_then = shown_as(flow, clusters.target, params["seen"].strip())
+        shown_then = shown_as(flow, clusters.target, (params["seen"] or "").strip())
         given = all_of(shown_then, person, reason, now_ms + ACCEPTED_FOR_MS, now_ms)
         accept(flow, clusters.target, given)
     for it in given:

@@ -24,7 +24,7 @@ With the source out of reach, groups stand where their last checkpoints say.
 
 PARAMS = {
     "groups": form.names("Groups", "Names of consumer groups, as they are."),
-    "pattern": form.text("Pattern", "Or a Java regex that must match the whole name of a group."),
+    "pattern": form.text("Pattern", "Or a Java regex that must match the whole name of a group.", "null"),
     "at": form.moment(
         "At",
         "Where they stood at a time, as far as checkpoints are left; empty means now.",
