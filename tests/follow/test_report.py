@@ -38,6 +38,15 @@ def test_each_report_counts_what_came_since_the_first(flow, clusters, orders, co
     )
 
 
+def test_records_count_from_where_the_run_began(flow, clusters, orders, copied, reporter):
+    """Also those that were copied before the first report, and none that another run copied."""
+    copied(orders, 0, 1)
+    reporter.run_state.starts = {orders: 1}
+    copied(orders, 1, 3)
+    reporter.report(flow, clusters)
+    assert ("dag/run/1", "done", 2, 2) == reported(flow, clusters.target)
+
+
 def test_a_partition_that_is_not_copied_fails_the_report(flow, clusters, orders, copied, reporter):
     """Whether the open window leaves it out, or its lane has ended with it; until the driver says otherwise."""
     copied(orders, 0, 5)

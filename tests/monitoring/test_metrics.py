@@ -241,7 +241,7 @@ def told_everything(flow, clusters, board: Board, orders: TopicPartition, copied
     state = RunState("run", now)
     reporter, turns = Reporter(state, board=board), background.turns(flow, state, board=board)
     next(it for it in turns if it.name == "checkpoints").step(flow, clusters)
-    state.starts, state.ended = {orders: 0}, EndedLanes({orders: 300}, latency_ms={orders: 4}, open_ms=7)
+    state.starts, state.ended = {orders: 0}, EndedLanes(latency_ms={orders: 4}, open_ms=7)
     lane_tells(orders, NO_COUNTS._replace(fence_ms=7))
     for _ in range(2):
         next(it for it in turns if it.name == "lanes").step(flow, clusters)
@@ -251,20 +251,6 @@ def told_everything(flow, clusters, board: Board, orders: TopicPartition, copied
 
 class TestFollowing:
     """What a run that follows tells beside its reports."""
-
-    def test_records_count_from_where_the_run_began(self, flow, clusters, orders, copied) -> None:
-        """Also those that were copied before the first report, and none that another run copied."""
-        copied(orders, 0, 1)
-        board, state = Board(flow), RunState("run", 0)
-        reporter = Reporter(state, board=board)
-        state.starts = {orders: 1}
-        copied(orders, 1, 3)
-        reporter.report(flow, clusters)
-        assert 2 == only(board, metrics.RECORD_COUNT)
-        copied(orders, 3, 4)
-        reporter.report(flow, clusters)
-        assert 3 == only(board, metrics.RECORD_COUNT)
-        assert only(board, metrics.RECORD_RATE) > 0
 
     def test_what_open_lanes_have_committed_counts(self, flow, clusters, orders, lane_tells) -> None:
         """On top of those that have ended; what lanes of another fence have told is in those."""
@@ -276,11 +262,12 @@ class TestFollowing:
         lane_tells(orders, lane)
         lane_tells(TopicPartition("orders", 1), lane._replace(at_ms=4_000, commits=3, behind=99))
         lane_tells(TopicPartition("orders", 2), lane._replace(fence_ms=6, lane=0))
-        state.ended = EndedLanes({orders: 300}, 2, 1, 1_000, open_ms=7)
+        state.ended = EndedLanes({orders: 3}, {orders: 300}, 2, 1, 1_000, open_ms=7)
         teller.tell(flow, clusters)
-        assert (4_300, 6, 2, 1.5, 90, 5) == tuple(
+        assert (33, 4_300, 6, 2, 1.5, 90, 5) == tuple(
             only(board, it)
             for it in (
+                metrics.RECORD_COUNT,
                 metrics.BYTE_COUNT,
                 metrics.TRANSACTIONS,
                 metrics.TRANSACTION_RETRIES,
@@ -292,7 +279,8 @@ class TestFollowing:
         lane_tells(orders, lane._replace(partition_bytes=2_500, behind=UNKNOWN))
         teller.tell(flow, clusters)
         assert only(board, metrics.BYTE_RATE) > 0
-        state.ended = EndedLanes({orders: 4_800})
+        assert 0 == only(board, metrics.RECORD_RATE)
+        state.ended = EndedLanes({}, {orders: 4_800})
         teller.tell(flow, clusters)
         assert 4_800 == only(board, metrics.BYTE_COUNT)
         assert not {it for it in board.now() if "lane" in it.metric.labels}, "no lane is open"

@@ -52,4 +52,5 @@ class LaneTotals:
         }
         totals = self.totals
         told = totals.transactions, totals.retries, totals.throttled_ms
-        return EndedLanes(totals.bytes, *told, latency, open_ms)
+        records = {place: report.records for place, report in totals.ranges.items()}
+        return EndedLanes(records, totals.bytes, *told, latency, open_ms)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,6 @@ from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, samples
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
-from twinlog.monitoring.metrics import Sample
 from twinlog.state.progress import copied_from, read_lane_counts
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
@@ -85,13 +84,14 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class EndedLanes:
-    """Hold what only lanes know, of those that have ended: bytes by source partition, and transactions.
+    """Hold what lanes know that have ended: records and bytes by source partition, and transactions.
 
     `latency_ms` is of the newest lane generation that ended, by the partitions of which it copied something: how old
     their newest record was when it was on the target.  What the lanes that are open now have committed comes on top
     of all that; the ledger has their fence of `open_ms` (epoch ms, 0 if none are open).
     """
 
+    records: Mapping[TopicPartition, int] = field(default_factory=dict)
     bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
     transactions: int = 0
     retries: int = 0
@@ -105,8 +105,7 @@ class Reporter:
     """Judges and reports a run as it stands; one for each run.
 
     `reached` is how far the map had each partition at the last report (upstream offset). `copied` counts the records
-    that came since the run began to copy, or since the first report where that is not known. `board` gets the numbers;
-    `counted` is when they were counted last (monotonic seconds).
+    that came since the run began to copy, or since the first report where that is not known. `board` gets the numbers.
     """
 
     run_state: RunState
@@ -114,7 +113,6 @@ class Reporter:
     reached: dict[TopicPartition, int] = field(default_factory=dict)
     copied: Counter[TopicPartition] = field(default_factory=Counter)
     board: Board | None = None
-    counted: float | None = None
 
     def report(self, flow: FlowSettings, clusters: Clusters) -> None:
         """Judge the copy as `validate` does after a cycle, and report it as `publish` does.
@@ -123,10 +121,10 @@ class Reporter:
         """
         facts = observe(FlowSnapshot(flow, clusters))
         board = self.board or Board(flow)
-        before = Counter(self.copied)
         outcome, run = self.outcome(facts), self.run_state
         judged = validate.judge(flow, facts)
-        board.tell("copy", self._numbers(before))
+        if run.ended is not None:
+            board.tell("copy", samples.of_latency(run.ended.latency_ms))
         board.tell("checks", samples.of_checks(judged.checks))
         self.on_report(
             publish.run(flow, clusters, run.run_id, outcome, run.started_ms, facts, board=board, tells=True)
@@ -160,13 +158,6 @@ class Reporter:
             "stopped": to_json(stopped),
         }
 
-    def _numbers(self, before: Counter[TopicPartition]) -> Iterator[Sample]:
-        """Make the numbers of what the run has copied; `before` is what it had at the last report."""
-        last, self.counted = self.counted, time.monotonic()
-        yield from samples.of_records(self.copied, before, None if last is None else self.counted - last)
-        if (ended := self.run_state.ended) is not None:
-            yield from samples.of_latency(ended.latency_ms)
-
     def _count(self, facts: FlowFacts) -> None:
         """Count the records that the map has gained since the last report, or since the run began to copy."""
         ids = {topic.topic: topic.topic_id for topic in facts.topics}
@@ -183,12 +174,12 @@ class Reporter:
 class LaneTeller:
     """Tells a board what the lanes of a run have committed, those that are open included; one for each run.
 
-    `before` is how many bytes that were when it was told last, and when that was (monotonic seconds).
+    `before` are records and bytes when it was told last, and when that was (monotonic seconds).
     """
 
     run_state: RunState
     board: Board
-    before: tuple[int, float] | None = None
+    before: tuple[Counter[TopicPartition], Counter[TopicPartition], float] | None = None
 
     def tell(self, flow: FlowSettings, clusters: Clusters) -> None:
         """Read what the open lanes have committed by now, and tell it."""
@@ -198,13 +189,15 @@ class LaneTeller:
         counts = read_lane_counts(flow, clusters.target, ended.open_ms)
         if self.run_state.ended is not ended:
             return  # lanes of another fence may have stored their own counts over these
-        size, (earlier, since) = Counter(ended.bytes), self.before or (0, None)
+        records, size, now = Counter(ended.records), Counter(ended.bytes), time.monotonic()
+        records.update({place: it.partition_records for place, it in counts.items()})
         size.update({place: it.partition_bytes for place, it in counts.items()})
-        self.before = total, now = size.total(), time.monotonic()
-        rate = None if since is None else (total - earlier) / (now - since)
+        fewer, smaller, since = self.before or (records, size, now)
+        self.before = records, size, now
         lanes = newest_of_lanes(counts.values())
         told = (
-            *samples.of_bytes(size, rate),
+            *samples.of_records(records, fewer, now - since),
+            *samples.of_bytes(size, smaller, now - since),
             *samples.of_lanes(ended.transactions, ended.retries, ended.throttled_ms, lanes),
         )
         self.board.tell("lanes", told)

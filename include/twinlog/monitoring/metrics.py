@@ -114,12 +114,17 @@ LEADS = _metric("leads", "1: this process leads the flow; 0: it stands by", part
 
 RECORD_COUNT = _followed(
     "record_count",
-    "Records copied since this process leads the flow, by the offset map",
+    "Records copied since this process leads the flow",
     TOPIC,
     unit="records",
+    part=Part.LANES,
 )
 RECORD_RATE = _followed(
-    "record_rate", "Records copied per second between the last two reports", TOPIC, unit="records/s"
+    "record_rate",
+    "Records copied per second since it was told before",
+    TOPIC,
+    unit="records/s",
+    part=Part.LANES,
 )
 BYTE_COUNT = _followed(
     "byte_count",

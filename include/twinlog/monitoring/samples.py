@@ -130,7 +130,7 @@ def of_duties(failed: Mapping[str, bool]) -> Iterator[Sample]:
 
 
 def of_records(
-    copied: Mapping[TopicPartition, int], before: Mapping[TopicPartition, int], seconds: float | None
+    copied: Mapping[TopicPartition, int], before: Mapping[TopicPartition, int], seconds: float
 ) -> Iterator[Sample]:
     """Tell the records that a run has copied, and their rate since it was `before`, so many seconds ago."""
     earlier = _by_topic(before)
@@ -139,10 +139,13 @@ def of_records(
         yield metrics.RECORD_RATE.of((records - earlier[topic]) / seconds if seconds else None, topic)
 
 
-def of_bytes(size: Mapping[TopicPartition, int], rate: float | None) -> Iterator[Sample]:
-    """Tell the bytes that a run has copied, and how many a second lately."""
-    yield from (metrics.BYTE_COUNT.of(count, topic) for topic, count in _by_topic(size).items())
-    yield metrics.BYTE_RATE.of(rate)
+def of_bytes(
+    copied: Mapping[TopicPartition, int], before: Mapping[TopicPartition, int], seconds: float
+) -> Iterator[Sample]:
+    """Tell the bytes that a run has copied, and their rate since it was `before`, so many seconds ago."""
+    yield from (metrics.BYTE_COUNT.of(count, topic) for topic, count in _by_topic(copied).items())
+    gained = sum(copied.values()) - sum(before.values())
+    yield metrics.BYTE_RATE.of(gained / seconds if seconds else None)
 
 
 def of_lanes(

@@ -3,8 +3,8 @@
 Keys are JSON without blanks, in the order that MM2's Java maps happen to have: Connect compares keys as bytes, so a
 key with another order of fields is another key.  Nothing is escaped.  A key's partition is the one that Java's default
 partitioner chooses: a topic that both MM2 and twinlog write must be partitioned alike, or a key's newest value could
-be in two places.  Our own records carry one header, which Connect ignores (KafkaOffsetBackingStore takes key and
-value):
+be in two places.  Our own records carry headers, which Connect ignores (KafkaOffsetBackingStore takes key and
+value); formats/lane_counts.py has the other:
 
     twinlog.copy.end    the end of the copy when the offset was stored: the downstream offset behind its last record
 
