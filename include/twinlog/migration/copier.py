@@ -185,7 +185,11 @@ def connect_groups(cluster: ClusterReader) -> Answers[str, ConnectWorkers]:
     """Return what the workers of each Kafka Connect group run that this user may see on a cluster."""
     found: dict[str, ConnectWorkers] = {}
     refused: dict[str, TwinlogError] = {}
-    for listed_group in cluster.groups():
+    try:
+        groups = cluster.groups()
+    except ClusterRefused as error:
+        return Answers({}, {"no list of groups": error})
+    for listed_group in groups:
         if listed_group.type is GroupType.CONNECT and listed_group.state.active:
             try:
                 found[listed_group.group] = cluster.connect_workers(listed_group.group)

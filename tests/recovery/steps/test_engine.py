@@ -70,6 +70,21 @@ def test_not_being_told_is_not_stopped(world: World) -> None:
     assert ("waiting", True) == (told(world)[0], "nobody knows whether" in told(world)[1])
 
 
+def test_without_a_list_of_groups_a_connect_cluster_may_run_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step waits until the engine is known, and says what was refused."""
+
+    def groups() -> None:
+        raise ClusterRefused("ListGroups is refused")
+
+    monkeypatch.setattr(world.clusters.target, "groups", groups)
+    state, message = told(world)
+    assert ("waiting", True) == (state, "no list of groups on B: ListGroups is refused" in message), message
+    named = replace(world, flow=replace(world.flow, connector_name="mirror-other"))
+    assert ("done", True) == (told(named)[0], "not told: no list of groups on B" in told(named)[1])
+
+
 def test_tasks_of_connectors_may_be_its_own_until_its_connector_is_known(world: World) -> None:
     """By its name in the file, or by positions under the name that dedicated workers use."""
     target = world.clusters.target

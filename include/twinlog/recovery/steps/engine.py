@@ -89,9 +89,9 @@ def stop(world: World) -> Outcome:
     try:
         before = running(world)
         why = _not_stopped(world, before)
+        seen = "" if why else f"{_told(world, before)}; nothing moved for {_watch_seconds(world.flow):.0f} s"
     except TwinlogError as error:
-        before, why = [], f"nobody knows whether {world.flow.copied_by} still copies: {error.message}"
-    seen = f"{_told(world, before)}; nothing moved for {_watch_seconds(world.flow):.0f} s"
+        why, seen = f"nobody knows whether {world.flow.copied_by} still copies: {error.message}", ""
     if world.mode is Mode.SOURCE_DEAD:
         text = f"see to it that {world.flow.copied_by} does not go on once {world.flow.source.alias} is back: {why}"
         return world.noting(done(text), text) if why else done(seen)
@@ -117,14 +117,25 @@ def _asked(world: World) -> tuple[ClusterReader, ...]:
 
 
 def _told(world: World, before: Sequence[str]) -> str:
-    """Say what was seen of an engine that seems to have stopped; what was never seen may be idle.  Pure."""
+    """Say what was seen of an engine that seems to have stopped; what was never seen may be idle."""
     if before:
         return f"before the stop command {listed(before)}, and now none"
     connector, asked = Origin.of(world.flow).connector, " and ".join(it.alias for it in _asked(world))
+    refused = _refused(world)
     return (
         f"the stop command has ended well; before it, too, no Kafka Connect worker of {asked} was seen to run"
         f" {connector}: an idle {world.flow.copied_by} that runs elsewhere looks the same"
+        f"{f'; not told: {listed(refused)}' if refused else ''}"
     )
+
+
+def _refused(world: World) -> list[str]:
+    """Say which groups of Kafka Connect do not tell what they run, or that they are not listed."""
+    return [
+        f"{group} on {cluster.alias}: {error.message}"
+        for cluster in _asked(world)
+        for group, error in connect_groups(cluster).refused.items()
+    ]
 
 
 def _perhaps(world: World) -> list[str]:
@@ -134,14 +145,12 @@ def _perhaps(world: World) -> list[str]:
         return []
     if Origin.of(flow).positions(flow, world.clusters):
         return []
-    lines = []
+    lines = _refused(world)
     for cluster in _asked(world):
-        groups = connect_groups(cluster)
-        for group, workers in groups.found.items():
+        for group, workers in connect_groups(cluster).found.items():
             tasks = sum(workers.tasks.values())
             if tasks and not group.endswith(DEDICATED_GROUP):
                 lines.append(f"{group} on {cluster.alias} runs {tasks} task(s) of {listed([*workers.tasks])}")
-        lines += [f"{group} on {cluster.alias}: {error.message}" for group, error in groups.refused.items()]
     return lines
 
 
