@@ -441,12 +441,12 @@ class LostReport(ThreadRunner):
 
 
 def test_a_cycle_counts_what_a_lane_committed_that_died(cluster_a, cluster_b, tmp_path) -> None:
-    """The map tells it, which no lane has reported."""
+    """Its progress tells it, which no lane has reported."""
     topic = create_topic(cluster_a, f"dies-{uuid.uuid4().hex[:6]}")
     flow = flow_of(tmp_path, cluster_a, cluster_b, [topic])
     produce(cluster_a, topic, records(0, 500))
     done = cycle(flow, LostReport())
-    assert ("done", 500, 2) == (done.state, done.records, done.rounds)
+    assert ("done", 500, 2, True) == (done.state, done.records, done.rounds, done.bytes > 0)
 
 
 def test_a_lane_that_dies_in_a_window_loses_and_doubles_nothing(cluster_a, cluster_b, tmp_path) -> None:
