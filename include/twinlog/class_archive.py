@@ -20,10 +20,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-_ENDING: Final = ".jsa"
-_QUIET: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+_ENDING = ".jsa"
+_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 """An archive that does not fit is no matter for the user: a JVM would say so on stdout, which programs read."""
 
 

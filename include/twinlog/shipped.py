@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
-_PACKAGE: Final = Path(__file__).resolve().parent
-_IN_WHEEL: Final = _PACKAGE / "_shipped"
+_PACKAGE = Path(__file__).resolve().parent
+_IN_WHEEL = _PACKAGE / "_shipped"
 
 Name = Literal["dags", "jobs", "plugins", "config"]
 

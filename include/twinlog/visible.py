@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-_ACTING: Final = re.compile(
+_ACTING = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 """Control characters, line ends, lone surrogates, and characters that are invisible or change the text's direction."""
@@ -43,7 +43,7 @@ def for_chats(text: str) -> str:
     return visible_lines(text).replace("](", "] (").translate(_CALLS)
 
 
-_CALLS: Final = {ord("<"): "\u2039", ord("@"): "\uff20"}
+_CALLS = {ord("<"): "\u2039", ord("@"): "\uff20"}
 
 
 def visible_json(document: str) -> str:
@@ -54,7 +54,7 @@ def visible_json(document: str) -> str:
     return _BEYOND_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
-_BEYOND_JSON: Final = re.compile(_ACTING.pattern.replace("\x00-\x1f", ""))
+_BEYOND_JSON = re.compile(_ACTING.pattern.replace("\x00-\x1f", ""))
 
 
 def first_few(lines: Sequence[str], most: int, form: str = "and {} more") -> list[str]:
@@ -77,8 +77,8 @@ def singular(text: str) -> str:
     return _ONE.sub(lambda found: f"{found[1]}{_BE.get(found[2], '')}", text)
 
 
-_BE: Final = {" are": " is", " were": " was", " have": " has", " wait": " waits"}
-_ONE: Final = re.compile(
+_BE = {" are": " is", " were": " was", " have": " has", " wait": " waits"}
+_ONE = re.compile(
     r"(?<![\w.,:-])(1 (?:first |consumer )?(?:record|group|position|partition|topic|clone|change|cycle|denial|subject|"
     r"broker|file|member|version|byte|cluster|check|lane|flow|place|difference))s\b( are| were| have| wait)?"
 )

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from twinlog.clock import seconds_since
 from twinlog.formats.ledger.audit import FoundDifference, PartitionAudit, Unproved, UnprovedSpan
@@ -23,13 +22,13 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import PackedMaps
 
-NOT_AUDITED: Final = "not-audited"
+NOT_AUDITED = "not-audited"
 """The reason of most unproved records: no audit has reached them yet."""
 
-GONE: Final = frozenset({Unproved.SOURCE_RETENTION, Unproved.TARGET_RETENTION, Unproved.COMPACTED})
+GONE = frozenset({Unproved.SOURCE_RETENTION, Unproved.TARGET_RETENTION, Unproved.COMPACTED})
 """Reasons that mean that a side no longer holds the record: it cannot be compared."""
 
-UNMAPPED: Final = frozenset({Unproved.NO_MAP, Unproved.MAP_LOST, Unproved.DELETED_EARLY})
+UNMAPPED = frozenset({Unproved.NO_MAP, Unproved.MAP_LOST, Unproved.DELETED_EARLY})
 """Reasons that mean that the offset map may not know the record."""
 
 
@@ -60,7 +59,7 @@ def told(counts: Iterable[UnprovedCount]) -> str:
     return ", ".join(f"{one.records:,} {one.reason}" for one in counts)
 
 
-PERCENT: Final = 100
+PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -55,10 +55,10 @@ class Arena:
         self._used = 0
 
 
-LARGEST_PREFIX: Final = 21
+LARGEST_PREFIX = 21
 """The most bytes that length, attributes, timestamp and offset of a record can take."""
 
-PIECES_AT_ONCE: Final = 8
+PIECES_AT_ONCE = 8
 """The number of batches that are laid out together; it bounds the memory of the layout."""
 
 

@@ -13,28 +13,27 @@ import gzip
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
 
 import cramjam
 import numpy as np
 
 from twinlog.errors import FormatError
 
-NONE: Final = 0
-GZIP: Final = 1
-SNAPPY: Final = 2
-LZ4: Final = 3
-ZSTD: Final = 4
-NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-NUMBERS: Final = {name: codec for codec, name in NAMES.items()}
+NONE = 0
+GZIP = 1
+SNAPPY = 2
+LZ4 = 3
+ZSTD = 4
+NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+NUMBERS = {name: codec for codec, name in NAMES.items()}
 
-MAX_DECOMPRESSED: Final = 128 * 1024 * 1024
+MAX_DECOMPRESSED = 128 * 1024 * 1024
 """The most bytes that one batch may decompress to, if it has to be read: half of a worker's memory."""
 
-_ZSTD_HARDEST: Final = 19
-_USUAL: Final = 64 * 1024
-_USUAL_RATIO: Final = 16
-_FULL: Final = "whole buffer"
+_ZSTD_HARDEST = 19
+_USUAL = 64 * 1024
+_USUAL_RATIO = 16
+_FULL = "whole buffer"
 """Part of cramjam's error message if the output does not fit into the buffer."""
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
@@ -65,7 +64,7 @@ def decompress(codec: int, block: memoryview) -> memoryview:
     raise FormatError(f"a {NAMES[codec]} batch cannot be decompressed: {why}", code="bad-batch")
 
 
-_INTO: Final = {
+_INTO = {
     GZIP: cramjam.gzip.decompress_into,
     LZ4: cramjam.lz4.decompress_into,
     ZSTD: cramjam.zstd.decompress_into,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from crc32c import crc32c
@@ -40,7 +40,7 @@ from twinlog.errors import FormatError
 Int64s = Any
 """A one-dimensional array of int64."""
 
-_LARGE: Final = 4096
+_LARGE = 4096
 """Pieces of this size or more (bytes) are copied one by one: copying them by array would copy them once more."""
 
 
@@ -77,12 +77,12 @@ def _blocks(buffer: memoryview, size: int) -> Any:
     return np.ndarray((max(len(buffer) - size + 1, 0),), f"V{size}", buffer, strides=(1,))
 
 
-MAX_VARINT: Final = 5
+MAX_VARINT = 5
 
-_LOW_HALF: Final = tuple(2 + ((low & 0x7F) >> 1) for low in range(256))
+_LOW_HALF = tuple(2 + ((low & 0x7F) >> 1) for low in range(256))
 """By the first byte of a length of two bytes: its share of the step to the next record."""
 
-_ABREAST: Final = 32
+_ABREAST = 32
 """Measured: with more records than this for each record of the largest batch, stepping abreast is quicker."""
 
 
@@ -145,12 +145,12 @@ def _step(data: memoryview, at: int) -> int:
     raise OverflowError
 
 
-_MAX_VARLONG: Final = 10
+_MAX_VARLONG = 10
 
-TOGETHER_BYTES: Final = 16 << 20
+TOGETHER_BYTES = 16 << 20
 """The most uncompressed bytes of compressed batches that are read at once, unless one batch alone has more."""
 
-HEADERS: Final = np.dtype({
+HEADERS = np.dtype({
     "names": list(BatchHeader._fields),
     "formats": [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"],
 })

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
 
 from twinlog.batches.header import BatchHeader
 from twinlog.batches.record import read_records
 
-EVER: Final = 1 << 62
+EVER = 1 << 62
 """An offset beyond all others."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +23,10 @@ from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.record import Record, build_batch, read_records
 from twinlog.errors import FormatError
 
-BATCH_COST: Final = 25.0
+BATCH_COST = 25.0
 """Microseconds of CPU that each further batch costs: relabelling, its share of a request, its answer."""
 
-COST: Final = {
+COST = {
     NONE: (0.2, 0.0006),
     GZIP: (0.7, 0.03),
     SNAPPY: (0.7, 0.01),
@@ -35,10 +35,10 @@ COST: Final = {
 }
 """By codec: microseconds of CPU per record and per byte to read a batch and write it again."""
 
-_COMPRESSED_RUN_BYTES: Final = 128 * 1024
+_COMPRESSED_RUN_BYTES = 128 * 1024
 """The most bytes of compressed batches rewritten together: all are decompressed in memory at the same time."""
 
-_MANY: Final = 16
+_MANY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +181,13 @@ def _stretches(records: Sequence[Record]) -> Stretches:
     return Stretches(records[0].offset, numbers)
 
 
-WHOLE: Final = np.zeros(1, np.int64)
+WHOLE = np.zeros(1, np.int64)
 """The beginnings of pieces for records that form one piece."""
 
-_HARD_BYTES: Final = 16 << 20
+_HARD_BYTES = 16 << 20
 """Larger records are not compressed at the highest level, which takes up to a second per megabyte."""
 
-_INT64: Final = range(-(1 << 63), 1 << 63)
+_INT64 = range(-(1 << 63), 1 << 63)
 
 
 def single_record_batch(

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from twinlog.batches.build import LARGEST_PREFIX
 from twinlog.batches.header import HEADER_BYTES
@@ -25,7 +24,7 @@ from twinlog.batches.outgoing import Outgoing, Stretches
 from twinlog.batches.record import Headers, Record, build_batch, key_value_headers, record_rest
 from twinlog.errors import FormatError
 
-_ORIGIN: Final = (
+_ORIGIN = (
     "twinlog.topic",
     "twinlog.topic.id",
     "twinlog.partition",
@@ -33,9 +32,9 @@ _ORIGIN: Final = (
     "twinlog.timestamp",
     "twinlog.reason",
 )
-_PART: Final = "twinlog.part"
+_PART = "twinlog.part"
 
-_ROOM: Final = HEADER_BYTES + LARGEST_PREFIX + 2 * 5 + 5 + 32
+_ROOM = HEADER_BYTES + LARGEST_PREFIX + 2 * 5 + 5 + 32
 """Bytes of a batch of one record, apart from key, value and headers but including the header `twinlog.part`."""
 
 

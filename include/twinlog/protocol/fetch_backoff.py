@@ -11,18 +11,17 @@ import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from twinlog.errors import TransientError
 from twinlog.kafka_types import TopicPartition
 
-LOST_SECONDS: Final = 20.0
+LOST_SECONDS = 20.0
 """Seconds that a partition may lack a leader that serves it, before it is left to the next cycle."""
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 
-NOBODY: Final = -1
+NOBODY = -1
 """Leader id in Metadata for a partition without a leader."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
@@ -25,7 +24,7 @@ from twinlog.protocol.wire import (
     FetchSession,
 )
 
-VERSION: Final = 13
+VERSION = 13
 _ID_BYTES = 16
 _PARTITION = struct.Struct(">iiqiqib")
 _ABORTED = struct.Struct(">qqb")

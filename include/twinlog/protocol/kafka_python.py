@@ -27,7 +27,7 @@ from twinlog.config.security.connection import SaslSettings
 from twinlog.errors import ClusterRefused, ConfigError, FormatError
 from twinlog.protocol import wire
 
-MESSAGES: Final = "twinlog.protocol.messages"
+MESSAGES = "twinlog.protocol.messages"
 """The package with the schemas that kafka-python lacks."""
 
 
@@ -160,10 +160,10 @@ def decode(api: Api, version: int, payload: memoryview) -> Any:
     return api.response.decode(payload, version=version, header=True)
 
 
-EXPECTED: Final = 5
+EXPECTED = 5
 """The version of ApiVersions that says which cluster and node the client expects (KIP-1242); kafka-python ends at 4."""
 
-REBOOTSTRAP_REQUIRED: Final = 129
+REBOOTSTRAP_REQUIRED = 129
 
 
 def expectation(correlation: int, client_id: str, cluster_id: str, node: int) -> bytes:
@@ -260,12 +260,12 @@ def _scram_name(sasl: SaslSettings) -> str:
     return sasl.username.replace("=", "=3D").replace(",", "=2C")
 
 
-NOT_OFFERED: Final = "not-offered"
+NOT_OFFERED = "not-offered"
 """Code of the error for a request that a cluster does not have, or hides."""
 
-OLDEST_SOURCE: Final = "2.0"
+OLDEST_SOURCE = "2.0"
 
-OLDEST_TARGET: Final = "2.8"
+OLDEST_TARGET = "2.8"
 """The first whose Metadata has topic ids (v10, KIP-516), which tell a recreated copy from the one that was written."""
 
 Versions = Mapping[int, tuple[str, int, int]]

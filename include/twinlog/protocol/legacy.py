@@ -23,7 +23,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from twinlog.batches.codec import LZ4, decompress, sound_lz4
 from twinlog.batches.header import (
@@ -41,16 +41,16 @@ from twinlog.errors import FormatError
 from twinlog.protocol import kafka_python
 from twinlog.protocol.wire import Fetched
 
-BATCH_BYTES: Final = 512 * 1024
+BATCH_BYTES = 512 * 1024
 """The uncompressed bytes gathered for one batch."""
 
 _BASE_OFFSET = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
 
-_KEY_AT: Final = (18, 26)
+_KEY_AT = (18, 26)
 """The position of the key's length, in v0 and v1."""
 
-_SMALLEST: Final = 26
+_SMALLEST = 26
 """Bytes of a v0 message without key and value."""
 
 

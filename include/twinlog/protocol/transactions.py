@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Final
 
 from twinlog.grouped import grouped
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol.wire import read_string, string
 
-ADD_PARTITIONS: Final = 24
-END_TXN: Final = 26
-VERSION: Final = 2
+ADD_PARTITIONS = 24
+END_TXN = 26
+VERSION = 2
 
 _PRODUCER = struct.Struct(">qh")
 _COUNT = struct.Struct(">i")
 _ADDED = struct.Struct(">ih")
-_BEHIND_THROTTLE: Final = 4
+_BEHIND_THROTTLE = 4
 
 
 def _writer(transactional_id: str, producer_id: int, producer_epoch: int) -> bytes:

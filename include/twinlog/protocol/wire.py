@@ -13,21 +13,20 @@ import functools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from twinlog.grouped import grouped
 from twinlog.kafka_types import OfPartition, TopicPartition
 
-PRODUCE: Final = 0
-PRODUCE_VERSION: Final = 8
-FETCH: Final = 1
-FETCH_VERSION: Final = 11
-OLDEST_FETCH_VERSION: Final = 7
+PRODUCE = 0
+PRODUCE_VERSION = 8
+FETCH = 1
+FETCH_VERSION = 11
+OLDEST_FETCH_VERSION = 7
 """Kafka 1.1's, the first with sessions (KIP-227)."""
 
-_WITH_LEADER_EPOCH: Final = 9
-_WITH_RACK: Final = 11
-MIN_BYTES: Final = 1
+_WITH_LEADER_EPOCH = 9
+_WITH_RACK = 11
+MIN_BYTES = 1
 """A fetch is answered as soon as at least one byte is available."""
 
 _REQUEST_HEAD = struct.Struct(">ihhi")
@@ -62,7 +61,7 @@ class FetchSession:
     epoch: int = -1
 
 
-NO_SESSION: Final = FetchSession()
+NO_SESSION = FetchSession()
 
 
 @dataclass(slots=True)

@@ -11,12 +11,11 @@ import socket
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Final
 
 import twinlog
 from twinlog.errors import TerminalError
 
-OTHER_BUILD: Final = "other-build"
+OTHER_BUILD = "other-build"
 """Error code of a worker that runs a twinlog other than the driver's."""
 
 _DIGITS = 12
@@ -40,7 +39,7 @@ def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversabl
             yield f"{prefix}{entry.name}", entry
 
 
-BUILD: Final = f"{twinlog.__version__}+{build_of(files(twinlog))}"
+BUILD = f"{twinlog.__version__}+{build_of(files(twinlog))}"
 """The build of this process, read when it starts (30 ms): later changes on the disk do not change what it runs."""
 
 

@@ -12,21 +12,18 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from twinlog.class_archive import ClassArchive
 from twinlog.errors import TerminalError
 
-SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
 """The environment variable of spark-submit's JVM options, beside spark.driver.extraJavaOptions."""
 
-QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 """Only the first compiler: the second took half the CPU of a cycle over little data (bench.cold)."""
 
 
-ERRORS_ONLY: Final = (
-    f"-Dlog4j2.configurationFile={Path(__file__).parent.joinpath('log4j2.properties').as_uri()}"
-)
+ERRORS_ONLY = f"-Dlog4j2.configurationFile={Path(__file__).parent.joinpath('log4j2.properties').as_uri()}"
 """By default Spark's JVM writes to the terminal how it logs, and warnings of Hadoop."""
 
 

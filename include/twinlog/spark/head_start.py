@@ -9,7 +9,7 @@ import importlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-SAME_WORKERS: Final = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}
+SAME_WORKERS = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}
 """With its default, SQL's workers have an environment variable that those of other jobs lack."""
 
-WAIT_SECONDS: Final = 10.0
+WAIT_SECONDS = 10.0
 """The longest that the end of a session waits for work that nobody needed."""
 
 

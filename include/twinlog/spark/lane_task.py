@@ -10,7 +10,7 @@ import logging
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,10 +19,10 @@ from twinlog.lane.copy.copy_lane import copy_lane
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec
 from twinlog.spark.build import other_build, refuse_build
 
-SCHEMA: Final = "lane int, report string"
-_ARROW_SCHEMA: Final = pa.schema([("lane", pa.int32()), ("report", pa.string())])
+SCHEMA = "lane int, report string"
+_ARROW_SCHEMA = pa.schema([("lane", pa.int32()), ("report", pa.string())])
 
-NOT_ITS_LANE: Final = -1
+NOT_ITS_LANE = -1
 """The lane number in the answer of a worker that can work for no lane: its report is the reason, as text."""
 
 

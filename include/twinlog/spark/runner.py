@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from twinlog.audit.lane import AuditLaneReport, AuditLaneSpec
 from twinlog.copying.copy import TASKS_DIED
@@ -180,7 +180,7 @@ def open_audit_runner(
         yield SparkRunner(spark, AUDIT, master)
 
 
-EXECUTOR_PYTHON: Final = "executor-python"
+EXECUTOR_PYTHON = "executor-python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class _Reason:
     hint: str
 
 
-_REASONS: Final = (
+_REASONS = (
     _Reason(
         re.compile(r"No module named '?(twinlog)'?(?![.\w])"),
         "the executors' Python has no module {0}",

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import platformdirs
 import psutil
@@ -45,16 +45,16 @@ from twinlog.spark.session import (
 )
 from twinlog.spark.versions import require_spark
 
-FOLDER_VARIABLE: Final = "TWINLOG_SPARK_FOLDER"
-ANSWER_SECONDS: Final = 5.0
-START_SECONDS: Final = 180.0
-END_SECONDS: Final = 300.0
+FOLDER_VARIABLE = "TWINLOG_SPARK_FOLDER"
+ANSWER_SECONDS = 5.0
+START_SECONDS = 180.0
+END_SECONDS = 300.0
 """A JVM that writes its classes does so as it ends: 15 s are usual."""
-FIRST_JOBS: Final = 3
-KEEP_SESSIONS: Final = {"spark.connect.session.manager.defaultSessionTimeout": "-1"}
+FIRST_JOBS = 3
+KEEP_SESSIONS = {"spark.connect.session.manager.defaultSessionTimeout": "-1"}
 """Or a shared session ends after an hour without a cycle, and nobody can use its id again."""
 
-USER: Final = "twinlog"
+USER = "twinlog"
 """The user of the shared session: whoever names it must name the same one."""
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"

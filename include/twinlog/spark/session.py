@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from twinlog.config.flow.values import AUTO, MASTERS, SPARK_MASTER
 from twinlog.errors import ConfigError, TransientError, UsageError
@@ -62,7 +62,7 @@ def without_options(master: str) -> str:
     return master.split(";", 1)[0]
 
 
-LOCAL_IP: Final = "SPARK_LOCAL_IP"
+LOCAL_IP = "SPARK_LOCAL_IP"
 """The environment variable of the address at which Spark listens."""
 
 
@@ -71,7 +71,7 @@ def local_address(master: str, environment: Mapping[str, str]) -> dict[str, str]
     return {LOCAL_IP: "127.0.0.1"} if master.startswith("local") and LOCAL_IP not in environment else {}
 
 
-CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 """The environment variable by which PySpark remembers that a session on a Connect server was opened."""
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ CONF = {
 }
 
 
-PLANS_AS_THEY_ARE: Final = {
+PLANS_AS_THEY_ARE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

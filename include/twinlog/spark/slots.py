@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinlog.errors import TransientError
 
@@ -40,17 +40,17 @@ FIRST_WORD_SECONDS = 15.0
 NO_SLOT_SECONDS = 120.0
 """How long it may wait before a copy gives up; to what follows a source it is said that often."""
 
-CORES_MAX: Final = "spark.cores.max"
+CORES_MAX = "spark.cores.max"
 """The most cores that an application takes of a standalone master; by default all there are."""
 
 _ROWS = 1 << 16
 _NO_EXECUTORS = 2
 """Count the slots that Spark reports for a cluster, even if it has no executors."""
 
-TAG: Final = f"twinlog-{uuid.uuid4().hex}"
+TAG = f"twinlog-{uuid.uuid4().hex}"
 """The tag of this process's jobs of lanes: the session of a warm server has jobs of others, too."""
 
-_QUESTION: Final = f"{TAG}-slots"
+_QUESTION = f"{TAG}-slots"
 _SPLITS = re.compile(r"splits=(\d+)")
 _LOCAL = re.compile(r"local\[(\d+)\W")
 _THREADS = re.compile(r"local($|\[)")

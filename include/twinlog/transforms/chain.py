@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from twinlog.policy.java_regex import compile_java
 
@@ -153,5 +152,5 @@ def _described(step: Step) -> list[object]:
     return [transform, predicate, step.negate]
 
 
-NO_CHAIN: Final = Chain()
+NO_CHAIN = Chain()
 """The chain of a flow without transforms."""

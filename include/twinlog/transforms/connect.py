@@ -8,21 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
 
 from twinlog.errors import ConfigError
 from twinlog.policy.java_regex import compile_java
 from twinlog.transforms import chain
 
 TRANSFORMS, PREDICATES = "transforms", "predicates"
-PACKAGE: Final = "org.apache.kafka.connect.transforms."
+PACKAGE = "org.apache.kafka.connect.transforms."
 
-_FIELDS: Final = "it works on the fields of a struct or map, and MM2's keys and values are bytes"
-_NOT_BYTES: Final = "what it makes is no longer bytes, which MM2's ByteArrayConverter refuses"
-_ROUTED: Final = "the offset map and MM2's offset syncs follow one copy for each topic"
-_BY_POLICY: Final = "name copies with replication.policy.class"
+_FIELDS = "it works on the fields of a struct or map, and MM2's keys and values are bytes"
+_NOT_BYTES = "what it makes is no longer bytes, which MM2's ByteArrayConverter refuses"
+_ROUTED = "the offset map and MM2's offset syncs follow one copy for each topic"
+_BY_POLICY = "name copies with replication.policy.class"
 
-_TWICE: Final = {
+_TWICE = {
     "Cast": _NOT_BYTES,
     "ExtractField": _FIELDS,
     "Flatten": _FIELDS,
@@ -36,21 +35,21 @@ _TWICE: Final = {
 }
 """Transforms with a variant for keys and one for values, and why none can work on bytes."""
 
-_REFUSED: Final = {
+_REFUSED = {
     **{f"{name}${part}": why for name, why in _TWICE.items() for part in ("Key", "Value")},
     "ValueToKey": _FIELDS,
     "InsertHeader": "the header that it inserts is not bytes, which MM2's ByteArrayConverter refuses",
     "RegexRouter": _ROUTED,
     "TimestampRouter": _ROUTED,
 }
-_HINTS: Final = {"RegexRouter": _BY_POLICY, "TimestampRouter": _BY_POLICY}
-_WORKS: Final = "Filter and DropHeaders work on bytes"
+_HINTS = {"RegexRouter": _BY_POLICY, "TimestampRouter": _BY_POLICY}
+_WORKS = "Filter and DropHeaders work on bytes"
 
-_OF_ALL: Final = {
+_OF_ALL = {
     TRANSFORMS: ("type", "predicate", "negate", "plugin.version"),
     PREDICATES: ("type", "plugin.version"),
 }
-_OF_CLASS: Final = {
+_OF_CLASS = {
     "Filter": (),
     "DropHeaders": ("headers",),
     "RecordIsTombstone": (),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from twinlog.batches.markers import EVER
 from twinlog.batches.merge import COST
 from twinlog.batches.outgoing import Outgoing, Stretches
 
-_MOST_BATCHES: Final = 256
-_MOST_STRETCHES: Final = 4096
+_MOST_BATCHES = 256
+_MOST_STRETCHES = 4096
 """Room for the results of one call; a call that fills it says so, and is followed by another."""
 
 

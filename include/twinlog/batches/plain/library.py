@@ -12,11 +12,11 @@ import hashlib
 import platform
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-FOLDER: Final = Path(__file__).parent
-SOURCE: Final = FOLDER / "kernel.c"
-_MACHINES: Final = {"amd64": "x86_64", "arm64": "aarch64"}
+FOLDER = Path(__file__).parent
+SOURCE = FOLDER / "kernel.c"
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def library_file() -> Path:
@@ -43,4 +43,4 @@ def load(file: Path, digest: str) -> Any:
     return library
 
 
-LIBRARY: Final = load(library_file(), source_digest()) if library_file().is_file() else None
+LIBRARY = load(library_file(), source_digest()) if library_file().is_file() else None

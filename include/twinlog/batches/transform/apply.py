@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from twinlog.batches.transform.header_columns import Headers, bad_record, read_h
 from twinlog.errors import FormatError
 from twinlog.transforms.chain import Chain, Filter, HasHeaderKey, RecordIsTombstone
 
-_REMEMBERED: Final = 4096
+_REMEMBERED = 4096
 
 Names = tuple[bytes, ...]
 
@@ -137,8 +137,8 @@ class Transform:
         return found
 
 
-_SAME: Final = b"same"
-_UNKNOWN: Final = (-1,)
+_SAME = b"same"
+_UNKNOWN = (-1,)
 
 
 def _places(headers: Headers, removed: Mapping[bytes, Any], rows: Any) -> tuple[Any, Any]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from twinlog.batches.columns import MAX_VARINT, Columns, Int64s, copy_pieces, read_varints
 from twinlog.errors import FormatError
 
-MOST: Final = 32
+MOST = 32
 """Records with more headers are left to be read one by one; up to here a count is one byte."""
 
 

@@ -11,14 +11,13 @@ import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Final
 
 from twinlog.protocol.wire import Buffer
 
-RECORD: Final = 16 * 1024
+RECORD = 16 * 1024
 """The most bytes that a TLS record holds."""
 
-_WRITTEN: Final = 128 * 1024
+_WRITTEN = 128 * 1024
 """Encrypted bytes that go to the kernel at once; few enough to be in the processor's cache still."""
 
 

@@ -13,18 +13,17 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Final
 
 from twinlog.protocol.socket.encryption import RECORD, Encryption
 from twinlog.protocol.wire import Buffer
 
-GATHERED: Final = 256 * 1024
+GATHERED = 256 * 1024
 """Bytes that the kernel gathers before it wakes us, as long as more are sure to come (SO_RCVLOWAT).
 
 The kernel doubles its receive buffer to hold them, and gathers fewer if its limits (tcp_rmem) are lower.
 """
 
-_AT_ONCE: Final = 1 << 20
+_AT_ONCE = 1 << 20
 """Bytes of encrypted data that are taken at once, if there are so many."""
 
 
@@ -96,12 +95,12 @@ class Receiver:
         return True
 
 
-LARGE: Final = 1 << 20
+LARGE = 1 << 20
 """From this size (bytes) a write gets a thread; smaller writes the kernel takes at once, into the socket's buffer."""
 
-_TIMEVAL: Final = struct.Struct("@ll")
+_TIMEVAL = struct.Struct("@ll")
 
-_MAX_BUFFERS: Final = 1000
+_MAX_BUFFERS = 1000
 """The number of buffers for one sendmsg call, below its limit IOV_MAX."""
 
 
