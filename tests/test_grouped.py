@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.grouped import grouped
+from twinlog.grouped import grouped, without_keys
 from twinlog.kafka_types import TopicPartition
 
 
@@ -19,3 +19,10 @@ def test_partitions_give_their_numbers_by_topic():
 def test_nothing_gives_no_group():
     """There is no group without a value."""
     assert {} == grouped(iter(()))
+
+
+def test_keys_are_left_out():
+    """Others keep their order, and the mapping is as it was."""
+    values = {"c": 1, "a": 2, "b": 3}
+    assert [("c", 1), ("b", 3)] == [*without_keys(values, {"a", "x"}).items()]
+    assert ["c", "a", "b"] == [*values]

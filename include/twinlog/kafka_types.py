@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
@@ -18,23 +18,15 @@ Positions = Mapping[TopicPartition, int]
 """One offset in each of some partitions: how far it was read or copied, or where something begins or ends."""
 
 
-class _Named(Protocol):
-    """A value with the names of a topic and of a partition."""
-
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def partition(self) -> int: ...
-
-
 class OfPartition:
     """A value about one partition: its fields `topic` and `partition` together are its `topic_partition`."""
 
     __slots__ = ()
+    topic: str
+    partition: int
 
     @property
-    def topic_partition(self: _Named) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """The partition that this value is about."""
         return TopicPartition(self.topic, self.partition)
 
@@ -52,20 +44,14 @@ class SourceIncarnation(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-class _Identified(_Named, Protocol):
-    """A value with the id of a topic, too."""
-
-    @property
-    def topic_id(self) -> str: ...
-
-
 class OfIncarnation(OfPartition):
     """A value about one partition of one incarnation of a source topic, which is its `life`."""
 
     __slots__ = ()
+    topic_id: str
 
     @property
-    def life(self: _Identified) -> SourceIncarnation:
+    def life(self) -> SourceIncarnation:
         """The incarnation that this value is about."""
         return SourceIncarnation(self.topic, self.topic_id, self.partition)
 

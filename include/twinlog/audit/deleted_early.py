@@ -24,6 +24,7 @@ from twinlog.cluster.values import Configs, value_of
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterUnreachable, TwinlogError
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
+from twinlog.grouped import without_keys
 from twinlog.kafka_types import Issue, Positions, TopicPartition
 from twinlog.state.ledger import Ledger
 from twinlog.state.progress import PackedMaps
@@ -241,4 +242,4 @@ def _without_loopback(
     others = unsure - markers
     wrote = read_other_writers(flow, clusters, discovery).loopback if others else {}
     loopback = {at for at in others if at in wrote and wrote[at].touches(found[at].start, found[at].end)}
-    return {at: it for at, it in found.items() if at not in markers | loopback}
+    return without_keys(found, markers | loopback)

@@ -10,7 +10,7 @@ from typing import Any
 from twinlog.cluster.refusals import Asked, sorted_out
 from twinlog.cluster.values import Answers, PartitionOffsets
 from twinlog.errors import ClusterUnreachable, TwinlogError
-from twinlog.grouped import grouped
+from twinlog.grouped import grouped, without_keys
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import EARLIEST, LATEST, Brokers, list_offsets
@@ -66,7 +66,7 @@ def _ask(
         last = time.monotonic() > deadline  # a broker that is frozen takes longer to be lost than an election
         answers = _list_offsets(brokers, partitions, timestamp, read_committed=read_committed)
         found |= answers.found
-        refused = {it: error for it, error in refused.items() if it not in found} | dict(answers.refused)
+        refused = without_keys(refused, found) | dict(answers.refused)
         partitions = [
             it for it, error in answers.refused.items() if error.data.get("kafka_code") in LEADER_MOVED
         ]

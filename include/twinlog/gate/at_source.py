@@ -20,6 +20,7 @@ from twinlog.errors import TerminalError, TwinlogError
 from twinlog.facts.heartbeats import own_heartbeats, parsed_beat, remote_heartbeats, tail_of
 from twinlog.facts.undecided import producer_of
 from twinlog.formats.mm2.records import Heartbeat
+from twinlog.grouped import without_keys
 from twinlog.kafka_types import TopicPartition
 from twinlog.monitoring.heartbeats import write
 from twinlog.topics.snapshot import all_partitions, copied_names
@@ -94,7 +95,7 @@ def moving_topics(
         before = source.offsets(partitions)
         sleep(flow.gate.fence_seconds)
     after = source.offsets(partitions)
-    hidden = {topic: error for topic, error in described.refused.items() if topic not in described.absent}
+    hidden = without_keys(described.refused, described.absent)
     leaderless = {at.topic: error for at, error in (*before.refused.items(), *after.refused.items())}
     unseen = {topic: error.message for topic, error in {**leaderless, **hidden}.items()}
     moving = moved(partitions, before, after)

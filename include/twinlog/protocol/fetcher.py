@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from twinlog.batches.memory import reserve
 from twinlog.errors import ClusterUnreachable, TerminalError, TwinlogError
-from twinlog.grouped import grouped
+from twinlog.grouped import grouped, without_keys
 from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.protocol import fetch_by_id, wire
 from twinlog.protocol.brokers import Brokers
@@ -26,10 +26,10 @@ from twinlog.protocol.socket.connection import Connection, answering
 
 log = logging.getLogger(__name__)
 
-CHOSEN_SECONDS: Final = 300.0
+CHOSEN_SECONDS = 300.0
 """How long a replica is read from before its leader chooses anew."""
 
-DOUBT_SECONDS: Final = 30.0
+DOUBT_SECONDS = 30.0
 """How long leaders serve everything themselves after a replica was lost or has refused something."""
 
 
@@ -82,19 +82,19 @@ class NearestReplicas:
         return bool(lost)
 
 
-MAX_WAIT_MS: Final = 500
+MAX_WAIT_MS = 500
 
-NEW_SESSION: Final = wire.FetchSession(0, 0)
+NEW_SESSION = wire.FetchSession(0, 0)
 """Asks for all partitions, and for a session in which later requests name only changes."""
 
-SESSION_LOST: Final = frozenset({
+SESSION_LOST = frozenset({
     Code.FETCH_SESSION_ID_NOT_FOUND,
     Code.INVALID_FETCH_SESSION_EPOCH,
     Code.FETCH_SESSION_TOPIC_ID_ERROR,
 })
 """The broker has dropped the session, for a newer one or in a restart: start a new session."""
 
-_LAST_EPOCH: Final = 2**31 - 1
+_LAST_EPOCH = 2**31 - 1
 
 NOBODY_ASKED_SECONDS = 0.02
 """Seconds to wait before the next try if no leader could be asked."""
@@ -206,7 +206,7 @@ class Fetcher:
         resting = self._backoff.resting() if self._backoff is not None else ()
         if self._backoff is not None and resting:
             refused |= self._backoff.given_up(place for place in positions if place in resting)
-            positions = {it: position for it, position in positions.items() if it not in resting}
+            positions = without_keys(positions, resting)
         for node, wanted in self._by_leader(positions, refused).items():
             if self._backoff is not None and (node == NOBODY or self._backoff.rests(node)):
                 refused |= self._backoff.given_up(wanted)

@@ -13,7 +13,7 @@ from twinlog.facts.flow import FlowFacts
 from twinlog.facts.topic import TopicFacts
 from twinlog.formats.ledger.accepted import Amount
 from twinlog.formats.ledger.recovery import RecoveryRun, StepState, TailExported
-from twinlog.grouped import grouped
+from twinlog.grouped import grouped, without_keys
 from twinlog.groups.report import GroupPartitionRow, SyncReason
 from twinlog.jsonable import Json, to_json
 from twinlog.judge.check import Mode
@@ -146,7 +146,7 @@ class Documented:
     def document(self) -> Json:
         """Return the JSON document that other programs rely on."""
         found: Json = to_json(self)
-        return {key: it for key, it in found.items() if key not in {"exit_code", "transient"}}
+        return without_keys(found, {"exit_code", "transient"})
 
     @property
     def told(self) -> Json:

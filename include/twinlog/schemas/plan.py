@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
+from twinlog.grouped import without_keys
 from twinlog.schemas.values import OTHER_CONTEXT, Holdings, Mode, Subject, Version
 
 AT_REST = Mode.READONLY.value
@@ -142,7 +143,7 @@ def make_plan(
     """
     left_out = tuple(_left_out(source, target, here, there))
     spared = {out.subject for out in left_out}
-    wanted = {name: it for name, it in source.subjects.items() if name not in spared}
+    wanted = without_keys(source.subjects, spared)
     conflicts = [
         conflict for name in sorted(wanted) for conflict in _conflicts(wanted[name], target, here, there)
     ]
@@ -156,7 +157,7 @@ def make_plan(
     ]:
         conflicts += more
         held |= {conflict.subject for conflict in more}
-    free = {name: it for name, it in wanted.items() if name not in held}
+    free = without_keys(wanted, held)
     ordered, circle = in_order([Registration.of(*it) for it in _missing(free, target)])
     if circle:
         named = {registration.subject for registration in circle}
@@ -164,7 +165,7 @@ def make_plan(
             Conflict(it, "schema-circle", "its schemas refer to each other in a circle") for it in named
         ]
         ordered = tuple(registration for registration in ordered if registration.subject not in named)
-        free = {name: it for name, it in free.items() if name not in named}
+        free = without_keys(free, named)
     return SchemaPlan(
         registrations=ordered,
         deletions=tuple(_deletions(free, target, ordered)),

@@ -11,22 +11,23 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Final, Protocol
+from typing import Protocol
 from urllib.parse import quote, unquote
 
 from twinlog.config.file.providers import MASK
 from twinlog.errors import ConfigError
+from twinlog.grouped import without_keys
 
 log = logging.getLogger(__name__)
 
-AUTHENTICATE: Final = "spark.authenticate"
-SECRET: Final = "spark.authenticate.secret"
-PROTECTED: Final = {
+AUTHENTICATE = "spark.authenticate"
+SECRET = "spark.authenticate.secret"
+PROTECTED = {
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
     "spark.io.encryption.enabled": "true",
 }
-TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """The environment variable from which PySpark, and Spark's Connect server, read the token."""
 
 _MAKES_SECRETS = re.compile(r"local(\[.*\])?|yarn|k8s://.*")
@@ -41,7 +42,7 @@ def protection(master: str, chosen: Mapping[str, str]) -> Mapping[str, str]:
     Raises ConfigError (`spark-secret`) if the master makes no secret of its own and none is given.
     `spark.authenticate = false` in spark-defaults.conf allows to go without.
     """
-    wanted = {key: value for key, value in PROTECTED.items() if key not in chosen}
+    wanted = without_keys(PROTECTED, chosen)
     if chosen.get(AUTHENTICATE, "true").lower() == "false":
         log.warning("Spark on %s authenticates nobody (spark.authenticate = false)", master)
         wanted.pop("spark.network.crypto.enabled", None)  # Spark refuses it then

@@ -43,7 +43,7 @@ from twinlog.formats.ledger.writers import (
     names_ever,
     source_ids,
 )
-from twinlog.grouped import grouped
+from twinlog.grouped import grouped, without_keys
 from twinlog.kafka_types import OfPartition, ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.lane.fence.ownership import Identity, why_not_ours
 from twinlog.policy.state_topics import comes_home
@@ -161,6 +161,11 @@ class Ledger:
         """Say whether a failback has brought records home from copies that have other names than their topics."""
         return any(comes_home(flow.ledger_topic) for flow in self.reverse_flows)
 
+    @property
+    def copy_names(self) -> dict[tuple[str, str], str]:
+        """The copy of every incarnation, by its topic and topic id."""
+        return {(life.topic, life.topic_id): life.remote_topic for life in self.every_incarnation}
+
     def current(self, topic: str, topic_id: str) -> bool:
         """Say whether this is the incarnation of the topic that stored progress is about."""
         known = self.incarnations.get(topic)
@@ -202,7 +207,7 @@ def _obeyed(flow: FlowSettings, ledger: Ledger) -> Ledger:
     }
     if not strange:
         return ledger
-    rest = {topic: it for topic, it in ledger.rebuilds.items() if topic not in strange}
+    rest = without_keys(ledger.rebuilds, strange)
     return replace(ledger, rebuilds=rest, strange_rebuilds=tuple(strange.values()))
 
 

@@ -99,17 +99,17 @@ def read_packed(flow: FlowSettings, cluster: ClusterReader) -> PackedMaps:
 
     Raises FormatError for a record whose key is not a map key: it may be a part of any partition's map.
     """
-    return packed_maps(flow.offset_map_topic, latest_records_or_empty(cluster, flow.offset_map_topic))
+    return packed_maps(cluster, flow.offset_map_topic)
 
 
-def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> PackedMaps:
-    """Sort the content of a map topic by partition.
+def packed_maps(cluster: ClusterReader, map_topic: str) -> PackedMaps:
+    """Read a map topic, and sort its content by partition.
 
     Raises FormatError as `read_packed`.
     """
     readable: dict[SourceIncarnation, PackedMap] = {}
     broken: dict[SourceIncarnation, UnreadableMap] = {}
-    for key, stored in _grouped(map_topic, latest).items():
+    for key, stored in _grouped(cluster, map_topic).items():
         life = key.life
         try:
             values = {first: it.value or b"" for first, it in stored.items()}
@@ -145,9 +145,8 @@ def stored_segments(
 
     Raises as `read_packed`.
     """
-    latest = latest_records_or_empty(cluster, flow.offset_map_topic)
     return {
-        key.life: tuple(sorted(stored)) for key, stored in _grouped(flow.offset_map_topic, latest).items()
+        key.life: tuple(sorted(stored)) for key, stored in _grouped(cluster, flow.offset_map_topic).items()
     }
 
 
@@ -160,7 +159,8 @@ def copied_from(maps: PackedMaps, life: SourceIncarnation, start: int) -> int:
         return 0
 
 
-def _grouped(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Mapping[MapKey, Mapping[int, ReadRecord]]:
+def _grouped(cluster: ClusterReader, map_topic: str) -> Mapping[MapKey, Mapping[int, ReadRecord]]:
+    latest = latest_records_or_empty(cluster, map_topic)
     try:
         return group_segments((key, record) for key, record in latest.items() if record.value is not None)
     except FormatError as error:

@@ -24,7 +24,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_of_offset_map
-from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_in, read_ledger
+from twinlog.state.ledger import Ledger, ledger_in, read_ledger
 from twinlog.state.progress import packed_maps
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.incarnations import differ
@@ -111,10 +111,7 @@ def _ways_home(
     """Return, by topic, copy and partition, the maps of the flows that brought records home; `topics` are by copy."""
     found: defaultdict[tuple[str, str, int], list[OffsetMap]] = defaultdict(list)
     for way in ways:
-        led_to = {
-            (incarnation.topic, incarnation.topic_id): incarnation.remote_topic
-            for incarnation in way.ledger.every_incarnation
-        }
+        led_to = way.ledger.copy_names
         for life, packed in way.maps.items():
             topic = topics.get(life.topic)
             if topic is None or topic.remote is None or differ(life.topic_id, topic.remote.topic_id):
@@ -224,13 +221,9 @@ def _written_by(
 ) -> Iterable[tuple[TopicPartition, OffsetMap]]:
     """Return the maps of the flow from `alias`, for the records it writes into these copies."""
     theirs = ledger_in(target, ledger_topic(alias))
-    goes_to = {
-        (incarnation.topic, incarnation.topic_id): incarnation.remote_topic
-        for incarnation in theirs.every_incarnation
-        if incarnation.remote_topic in copies
-    }
+    goes_to = {life: copy for life, copy in theirs.copy_names.items() if copy in copies}
     if goes_to:
-        for life, packed in packed_maps(map_topic, latest_records_or_empty(target, map_topic)).items():
+        for life, packed in packed_maps(target, map_topic).items():
             remote = goes_to.get((life.topic, life.topic_id))
             if remote is not None:
                 yield TopicPartition(remote, life.partition), packed.open()

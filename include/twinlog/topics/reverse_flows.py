@@ -142,7 +142,10 @@ def read_reverse_states(
     `copies` are the topic ids its copies have on the source now, by name. A map of a copy that was made anew since is
     left out: it is about other records than lie there now. Raises as `reverse_ledgers`.
     """
-    maps = {reverse.alias: _maps(clusters, reverse.alias) for reverse in reverse_ledgers(flow, clusters)}
+    maps = {
+        reverse.alias: packed_maps(clusters.source, offset_map_topic(reverse.alias))
+        for reverse in reverse_ledgers(flow, clusters)
+    }
     # Read the ledgers again after the maps, so that every incarnation that has a map is known.
     found = [reverse for reverse in reverse_ledgers(flow, clusters) if reverse.alias in maps]
     kept = [
@@ -200,25 +203,19 @@ def maps_home(
             continue
         ledger = ledger_in(clusters.target, name)
         lives = {
-            (incarnation.topic, incarnation.topic_id): incarnation.remote_topic
-            for incarnation in ledger.every_incarnation
-            if incarnation.topic in copies and not differ(incarnation.topic_id, copies[incarnation.topic])
+            (topic, topic_id): copy
+            for (topic, topic_id), copy in ledger.copy_names.items()
+            if topic in copies and not differ(topic_id, copies[topic])
         }
         if not lives or source_id not in source_ids((*ledger.claims, *ledger.every_incarnation)):
             continue
-        topic = offset_map_topic(alias)
-        maps = packed_maps(topic, latest_records_or_empty(clusters.target, topic))
+        maps = packed_maps(clusters.target, offset_map_topic(alias))
         for life in (*maps, *maps.broken):
             remote = lives.get((life.topic, life.topic_id))
             packed = maps.seen(life)
             if remote is not None and packed is not None:
                 found[life.topic_partition, remote] = packed
     return found
-
-
-def _maps(clusters: Clusters, alias: str) -> PackedMaps:
-    topic = offset_map_topic(alias)
-    return packed_maps(topic, latest_records_or_empty(clusters.source, topic))
 
 
 def _current(maps: PackedMaps, ledger: Ledger, copies: Mapping[str, str]) -> PackedMaps:

@@ -14,6 +14,7 @@ from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.cluster.values import Answers, PartitionOffsets, TopicDescription
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import ClusterRefused, FormatError, TransientError
+from twinlog.grouped import without_keys
 from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.once import read_once
 from twinlog.policy.state_topics import source_of_ledger
@@ -93,7 +94,7 @@ def read_source(
     missing = sorted(set(known) - set(names))
     seen = cluster.describe_topics([*(name for name, reason in reasons.items() if reason is None), *missing])
     gone = seen.absent.intersection(missing)
-    topics = Answers(seen.found, {name: error for name, error in seen.refused.items() if name not in gone})
+    topics = Answers(seen.found, without_keys(seen.refused, gone))
     return SourceState(
         cluster_id=cluster.cluster_id(),
         names=names,
@@ -136,7 +137,7 @@ def with_later_ends(
         return found
     now = source.offsets(passed).found
     later = {it: replace(offsets, log_start=passed[it].log_start) for it, offsets in now.items()}
-    return with_offsets(found, {it: old for it, old in seen.items() if it not in passed} | later)
+    return with_offsets(found, without_keys(seen, passed) | later)
 
 
 def with_offsets_now(

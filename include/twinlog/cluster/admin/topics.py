@@ -12,6 +12,7 @@ from twinlog.cluster.portions import requests
 from twinlog.cluster.refusals import Asked, refused_by, sorted_out
 from twinlog.cluster.values import NO_SUCH_TOPIC, Answers, NewTopic, PartitionDescription, TopicDescription
 from twinlog.errors import ClusterUnreachable, TwinlogError
+from twinlog.grouped import without_keys
 from twinlog.kafka_types import TopicPartition
 from twinlog.protocol import kafka_python
 from twinlog.protocol.brokers import Brokers, printed
@@ -111,7 +112,7 @@ def _create_and_wait(brokers: Brokers, topics: Sequence[NewTopic]) -> Answers[st
     ]
     fewer = [topic for topic in too_many if topic is not None]
     lowered = {topic.name for topic in fewer}
-    refused = {name: it for name, it in refused.items() if name not in lowered} | _create(brokers, fewer)
+    refused = without_keys(refused, lowered) | _create(brokers, fewer)
     created = {topic.name for topic in topics} - set(refused)
     shown = wait_until_shown(
         brokers, {topic.name: topic.partitions for topic in topics if topic.name in created}
@@ -178,7 +179,7 @@ def create_partitions(brokers: Brokers, counts: Mapping[str, int]) -> Answers[st
     turns = requests(counts.items(), lambda item: item[1])  # each partition makes one metadata record
     answers = Answers.joined(grow(brokers, turn) for turn in turns)
     grown = _grown_already(brokers, answers.refused, counts)
-    refused = {name: error for name, error in answers.refused.items() if name not in grown}
+    refused = without_keys(answers.refused, grown)
     shown = wait_until_shown(brokers, {name: counts[name] for name in (*answers.found, *grown)})
     return Answers(shown.found, refused | dict(shown.refused))
 
@@ -231,7 +232,7 @@ def wait_until_shown(
     while missing:
         seen = describe_topics(brokers, missing)
         refused |= {name: error for name, error in seen.refused.items() if error.code != NO_SUCH_TOPIC}
-        missing = {name: count for name, count in missing.items() if name not in refused}
+        missing = without_keys(missing, refused)
         missing = {name: count for name, count in missing.items() if not _shows(seen.found.get(name), count)}
         if not missing:
             break
