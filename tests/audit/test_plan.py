@@ -53,7 +53,7 @@ def state(
     topic_id: str = "id",
     map_ends: int | None = 120,
 ) -> AuditState:
-    partition = DiscoveredPartition(0, source, target if remote else None)
+    partition = DiscoveredPartition("t", topic_id, 0, source, target if remote else None)
     topic = DiscoveredTopic("t", topic_id, "A.t", 1, (partition,), remote)
     discovery = Discovery("A->B", "a", "b", 1, (topic,), (), ())
     found = Maps({LIFE: MAP} if maps is None else maps, {})

@@ -47,7 +47,9 @@ def state(
     problems: tuple[Problem, ...] = (),
 ) -> AuditState:
     """A topic of two partitions; `targets` are the copies of those the source says the offsets of."""
-    partitions = tuple(DiscoveredPartition(number, LOG, target) for number, target in targets.items())
+    partitions = tuple(
+        DiscoveredPartition("t", "id", number, LOG, target) for number, target in targets.items()
+    )
     topic = DiscoveredTopic("t", "id", "A.t", 2, partitions, RemoteTopic("rid", remote))
     known = {SourceIncarnation("t", "id", number): it for number, it in maps.items()}
     return AuditState(

@@ -107,7 +107,9 @@ class Source:
 
 def topic(ends: list[int]) -> list[DiscoveredTopic]:
     """One topic whose partitions hold the offsets from 0 to these."""
-    placed = [DiscoveredPartition(n, PartitionOffsets(0, end, end), None) for n, end in enumerate(ends)]
+    placed = [
+        DiscoveredPartition("t", "id", n, PartitionOffsets(0, end, end), None) for n, end in enumerate(ends)
+    ]
     return [DiscoveredTopic("t", "id", "A.t", len(ends), tuple(placed), None, False)]
 
 

@@ -28,7 +28,7 @@ EMPTY = PartitionOffsets(0, 0, 0)
 
 def topic(*offsets: PartitionOffsets, target: PartitionOffsets | None = EMPTY) -> DiscoveredTopic:
     """Topic `t` with these partitions."""
-    partitions = tuple(DiscoveredPartition(n, item, target) for n, item in enumerate(offsets))
+    partitions = tuple(DiscoveredPartition("t", "id", n, item, target) for n, item in enumerate(offsets))
     return DiscoveredTopic("t", "id", "A.t", len(offsets), partitions, RemoteTopic("rid", len(offsets)))
 
 

@@ -48,10 +48,10 @@ def test_newer_offsets_replace_the_prepared_ones_and_nothing_else() -> None:
     """A partition whose leader gave no answer is left to the next window."""
     old, new = PartitionOffsets(0, 5, 5), PartitionOffsets(1, 9, 9)
     topic = DiscoveredTopic(
-        "t", "id", "A.t", 2, tuple(DiscoveredPartition(n, old, None) for n in (0, 1)), None, False
+        "t", "id", "A.t", 2, tuple(DiscoveredPartition("t", "id", n, old, None) for n in (0, 1)), None, False
     )
     assert (
-        replace(topic, partitions=(DiscoveredPartition(1, new, None),))
+        replace(topic, partitions=(DiscoveredPartition("t", "id", 1, new, None),))
         == with_offsets([topic], {TopicPartition("t", 1): new})[0]
     )
 
@@ -59,7 +59,7 @@ def test_newer_offsets_replace_the_prepared_ones_and_nothing_else() -> None:
 def test_a_window_stops_what_has_no_leader_as_it_opens(flow) -> None:
     """Such a window is opened anew at the next look: the look alone would see nothing that changed."""
     old = PartitionOffsets(0, 5, 5)
-    parts = tuple(DiscoveredPartition(n, old, old) for n in (0, 1))
+    parts = tuple(DiscoveredPartition("t", "id", n, old, old) for n in (0, 1))
     topic = DiscoveredTopic("t", "id", "A.t", 2, parts, RemoteTopic("copy", 2))
     seen = with_offsets([topic], {TopicPartition("t", 1): old})
     resolved = resolve(flow, seen, {}, {}, {}, follow=True)

@@ -14,7 +14,7 @@ TOPIC = DiscoveredTopic(
     "id",
     "A.t",
     2,
-    tuple(DiscoveredPartition(n, PartitionOffsets(0, 5, 5), None) for n in (0, 1)),
+    tuple(DiscoveredPartition("t", "id", n, PartitionOffsets(0, 5, 5), None) for n in (0, 1)),
     REMOTE,
 )
 DISCOVERY = Discovery("A->B", "a", "b", 1, (TOPIC,), (), ())

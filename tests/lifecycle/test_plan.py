@@ -39,7 +39,7 @@ def seen(
     gone: bool = False,
 ) -> Discovery:
     """Topic `t` of one partition, as a discovery found it."""
-    partition = DiscoveredPartition(0, source, PartitionOffsets(0, 0, 0), begins)
+    partition = DiscoveredPartition("t", "id", 0, source, PartitionOffsets(0, 0, 0), begins)
     blocked = bool(problems)
     topic = DiscoveredTopic("t", "id", "A.t", 1, (partition,), RemoteTopic("rid", 1), blocked, paused)
     return Discovery(

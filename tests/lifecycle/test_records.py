@@ -91,7 +91,7 @@ def test_what_was_noted_of_the_earlier_life_goes_with_it() -> None:
     begins = Beginning("t", "old", {"0": 0}, {"0": 0}, 1)
     epochs = [LeaderEpoch(topic, "old", 0, 3, 0) for topic in ("t", "u")]
     ledger = ledger_from([Incarnation("t", "old", 1, "A.t"), begins, *epochs])
-    partition = DiscoveredPartition(0, PartitionOffsets(0, 0, 0), None)
+    partition = DiscoveredPartition("t", "new", 0, PartitionOffsets(0, 0, 0), None)
     topic = DiscoveredTopic("t", "new", "A.t", 1, (partition,), None)
     records = [*adoption(state, topic, ledger, {}, "cluster", 9)]
     assert {begins.key(), epochs[0].key()} == {it.key for it in records if it.value is None}

@@ -102,7 +102,7 @@ def issue_of(topic: str, copy: str, at: TopicPartition, it: DeletedEarly) -> Iss
 def _missing(discovery: Discovery, ledger: Ledger, maps: PackedMaps) -> Iterator[_Missing]:
     for topic in discovery.unblocked:
         for partition in topic.partitions:
-            packed = maps.seen(topic.life(partition.partition))
+            packed = maps.seen(partition.life)
             if isinstance(packed, PackedMap):
                 yield from _missing_in(topic, partition, packed, ledger)
 
@@ -117,7 +117,7 @@ def _missing_in(
     below = with_runs[packed.downstream[with_runs] <= copy.log_start]
     if not len(below):
         return
-    life = topic.life(partition.partition)
+    life = partition.life
     begins = bounds_of(ledger, life, None, copy.log_start, copy.stable_end).begins
     if begins is None:  # of another engine's copies, also what had left before the first look
         seen = ledger.observed.get(life)

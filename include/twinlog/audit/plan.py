@@ -134,7 +134,7 @@ def _copy_of(
     state: AuditState,
     request: AuditRequest,
 ) -> _Copy | None:
-    life = topic.life(partition.partition)
+    life = partition.life
     if life in state.maps.broken or partition.target is None or topic.remote is None:
         return None
     offset_map = state.maps.get(life)
@@ -224,7 +224,7 @@ def _lost_without_records(
     topic: DiscoveredTopic, partition: DiscoveredPartition, state: AuditState
 ) -> Iterator[Issue]:
     """Report what is lost of a map that holds no record: there is nothing to compare, but there may have been."""
-    life = topic.life(partition.partition)
+    life = partition.life
     offset_map = state.maps.seen(life)
     if isinstance(offset_map, OffsetMap) and not offset_map.records and partition.target is not None:
         copy = f"{topic.remote_topic}-{life.partition}"

@@ -156,8 +156,8 @@ def _partition_problems(
 ) -> Iterator[Issue]:
     """Report what keeps one partition from being audited although its topic can be."""
     name, copy = f"{topic.topic}-{partition.partition}", f"{topic.remote_topic}-{partition.partition}"
-    life = topic.life(partition.partition)
-    copied, mapped = topic.at_source(life.partition) in state.progress, life in state.maps
+    life = partition.life
+    copied, mapped = life.topic_partition in state.progress, life in state.maps
     if topic.remote is None or life in state.maps.broken or not (copied or mapped):
         return
     if partition.target is None and partition.partition < topic.remote.partitions:

@@ -201,10 +201,9 @@ def not_looked_at(unseen: int) -> str:
 def _absent(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[TopicPartition, ReadRecord]:
     """Read the first record of each partition that another engine has passed over, if the source still has it."""
     at = {
-        topic.at_source(it.partition): seen.first_absent
-        for topic, it in _partitions(discovery)
-        if (seen := snapshot.ledger.observed.get(topic.life(it.partition))) is not None
-        and seen.first_absent is not None
+        it.topic_partition: seen.first_absent
+        for it in discovery.unblocked_partitions
+        if (seen := snapshot.ledger.observed.get(it.life)) is not None and seen.first_absent is not None
     }
     read_committed = snapshot.flow.copy.read_committed
     found = first_records(snapshot.clusters.source, at, read_committed=read_committed).found if at else {}
@@ -214,10 +213,9 @@ def _absent(snapshot: FlowSnapshot, discovery: Discovery) -> Mapping[TopicPartit
 def positions(flow: FlowSettings, discovery: Discovery, progress: Positions) -> dict[TopicPartition, int]:
     """Return the upstream offset at which each lagging partition's copy would continue.  Pure."""
     return {
-        topic.at_source(it.partition): position
-        for topic, it in _partitions(discovery)
-        if (position := _position(flow, it, progress.get(topic.at_source(it.partition))))
-        < it.source_end(flow)
+        it.topic_partition: position
+        for it in discovery.unblocked_partitions
+        if (position := _position(flow, it, progress.get(it.topic_partition))) < it.source_end(flow)
     }
 
 
@@ -227,8 +225,8 @@ def undecided_from(flow: FlowSettings, discovery: Discovery) -> dict[TopicPartit
     A flow that reads uncommitted records copies them as they come, so it has none.
     """
     return {
-        topic.at_source(it.partition): it.source_end(flow)
-        for topic, it in _partitions(discovery)
+        it.topic_partition: it.source_end(flow)
+        for it in discovery.unblocked_partitions
         if it.source_end(flow) < it.source.end
     }
 
@@ -261,21 +259,17 @@ def undecided_seconds(rows: Iterable[PartitionFacts], now_ms: int, *, within: fl
     return greatest(ages, within)
 
 
-def _partitions(discovery: Discovery) -> Iterator[tuple[DiscoveredTopic, DiscoveredPartition]]:
-    return ((topic, partition) for topic in discovery.unblocked for partition in topic.partitions)
-
-
 def _position(flow: FlowSettings, partition: DiscoveredPartition, last: int | None) -> int:
     """Return the first upstream offset that could still be copied."""
     return max(partition.source.log_start, start_of_copy(flow, partition, last))
 
 
 def _partition(topic: DiscoveredTopic, partition: DiscoveredPartition, read: _Read) -> PartitionFacts:
-    state, at, source = read.snapshot, topic.at_source(partition.partition), partition.source
+    state, at, source = read.snapshot, partition.topic_partition, partition.source
     end = partition.source_end(state.flow)
     position = _position(state.flow, partition, state.progress.get(at))
     first, oldest_undecided = read.waiting.get(at), _time_of(read.undecided.get(at))
-    holder, early, life = read.holders.found.get(at), read.early.get(at), topic.life(at.partition)
+    holder, early, life = read.holders.found.get(at), read.early.get(at), partition.life
     since = (oldest_undecided, holder.started_ms if holder else None)
     return replace(
         copied(

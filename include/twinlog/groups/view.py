@@ -200,7 +200,7 @@ def _uncovered(snapshot: FlowSnapshot, positions: GroupPositions) -> Iterator[Un
     flow = snapshot.flow
     types = {it.group: it.type for it in positions.listed}
     empty = {
-        topic.at_source(partition.partition)
+        partition.topic_partition
         for topic in (snapshot.discovery.topics if positions.unread else ())
         for partition in topic.partitions
         if partition.source.log_start == partition.source.end
@@ -279,7 +279,7 @@ def _routes(snapshot: FlowSnapshot, wanted: set[TopicPartition]) -> Iterator[tup
     problems = {problem.topic: problem.message for problem in discovery.problems if problem.blocking}
     for topic in discovery.topics:
         for partition in topic.partitions:
-            it, life = topic.at_source(partition.partition), topic.life(partition.partition)
+            it, life = partition.topic_partition, partition.life
             if it in wanted:
                 maps = PartitionMaps(
                     # What no way home has brought there is the target's own.
@@ -307,9 +307,7 @@ def _unread(
     """Yield partitions whose topic the source would not describe, or whose offsets it did not tell."""
     codes = {ProblemCode.SOURCE_REFUSED, ProblemCode.PARTITION_UNAVAILABLE}
     problems = {problem.topic: problem.message for problem in discovery.problems if problem.code in codes}
-    found = {
-        topic.at_source(partition.partition) for topic in discovery.topics for partition in topic.partitions
-    }
+    found = {partition.topic_partition for topic in discovery.topics for partition in topic.partitions}
     counts = {topic.topic: topic.partition_count for topic in discovery.topics}
     for it in wanted - found:
         if it.topic in problems and it.partition < counts.get(it.topic, it.partition + 1):
@@ -338,7 +336,7 @@ def _reverse_maps(
         return {}, {}
     left = way.ledger.phase in {FlowPhase.PROMOTED, FlowPhase.FAILING_BACK}
     maps = {
-        topic.at_source(partition.partition): way.maps.seen(
+        partition.topic_partition: way.maps.seen(
             SourceIncarnation(topic.remote_topic, topic.copy_id, partition.partition)
         )
         or NOTHING

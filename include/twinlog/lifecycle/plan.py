@@ -137,7 +137,7 @@ def find_lost(
     ends: Mapping[TopicPartition, EpochEnd],
 ) -> Lost | None:
     """Return the range between the copy's position in a partition and where the source's log can go on, or None."""
-    it = topic.at_source(partition.partition)
+    it = partition.topic_partition
     last = progress.get(it)
     start = partition.begins if last is None else last + 1
     if start is None:

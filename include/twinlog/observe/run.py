@@ -143,7 +143,7 @@ def _wanted(
         for partition in topic.partitions:
             if partition.target is None:
                 continue
-            life = topic.life(partition.partition)
+            life = partition.life
             before = known = ledger.observed.get(life)
             packed, anew = maps.seen(life), False
             if known is None or known.remote_topic_id != remote[1]:

@@ -7,7 +7,7 @@ is in `BLOCKING` stops that topic, and no other: its records are not copied unti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ from twinlog.config.flow.copying import RecreatedPolicy
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError, UsageError
 from twinlog.formats.ledger.records import FlowPhase
-from twinlog.kafka_types import Issue, SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Issue, OfIncarnation, SourceIncarnation, TopicPartition
 
 
 class ProblemCode(StrEnum):
@@ -110,12 +110,14 @@ class RemoteTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscoveredPartition:
+class DiscoveredPartition(OfIncarnation):
     """One partition: upstream offsets and, if the copy has that partition, downstream ones.
 
     `begins` is the upstream offset at which its copy begins, None if none is recorded.
     """
 
+    topic: str
+    topic_id: str
     partition: int
     source: PartitionOffsets
     target: PartitionOffsets | None
@@ -228,6 +230,11 @@ class Discovery:
         return tuple(topic for topic in self.topics if not topic.blocked)
 
     @property
+    def unblocked_partitions(self) -> Iterator[DiscoveredPartition]:
+        """The partitions of these topics."""
+        return (partition for topic in self.unblocked for partition in topic.partitions)
+
+    @property
     def ready_topics(self) -> tuple[DiscoveredTopic, ...]:
         """The topics that can be copied now: none if the flow is not active."""
         return tuple(topic for topic in self.topics if topic.ready and not self.stands_by)
@@ -290,7 +297,7 @@ def without(discovery: Discovery, refused: Mapping[TopicPartition, TwinlogError]
         topics=tuple(
             replace(
                 topic,
-                partitions=tuple(p for p in topic.partitions if topic.at_source(p.partition) not in refused),
+                partitions=tuple(p for p in topic.partitions if p.topic_partition not in refused),
             )
             for topic in discovery.topics
         ),

@@ -100,7 +100,7 @@ def _topic(
         partition_count=len(described.partitions),
         partitions=tuple(
             DiscoveredPartition(
-                partition.partition,
+                *(described.name, topic_id, partition.partition),
                 offsets,
                 target.offsets.found.get(TopicPartition(remote, partition.partition)),
                 begins(ledger, described.name, topic_id, partition.partition),

@@ -127,11 +127,7 @@ def with_later_ends(
     discovered: retention may have deleted records since that `progress` has not reached.
     """
     found = tuple(topics)
-    seen = {
-        topic.at_source(partition.partition): partition.source
-        for topic in found
-        for partition in topic.partitions
-    }
+    seen = {partition.topic_partition: partition.source for topic in found for partition in topic.partitions}
     passed = {it: old for it, old in seen.items() if progress.get(it, -1) >= old.end}
     if not passed:
         return found
@@ -147,9 +143,7 @@ def with_offsets_now(
 
     Raises TransientError if no leader answers.
     """
-    answers = source.offsets(
-        topic.at_source(partition.partition) for topic in topics for partition in topic.partitions
-    )
+    answers = source.offsets(partition.topic_partition for topic in topics for partition in topic.partitions)
     away = next((error for error in answers.refused.values() if isinstance(error, TransientError)), None)
     if away is not None and not answers.found:
         raise away
@@ -164,9 +158,9 @@ def with_offsets(
         replace(
             topic,
             partitions=tuple(
-                replace(partition, source=offsets[topic.at_source(partition.partition)])
+                replace(partition, source=offsets[partition.topic_partition])
                 for partition in topic.partitions
-                if topic.at_source(partition.partition) in offsets
+                if partition.topic_partition in offsets
             ),
         )
         for topic in topics

@@ -57,7 +57,7 @@ def with_starts(
     by_time: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for topic in found:
         if topic.topic in starts and (at := starts[topic.topic].moment_ms(now_ms)) is not None:
-            by_time[at] += [topic.at_source(partition.partition) for partition in topic.partitions]
+            by_time[at] += [partition.topic_partition for partition in topic.partitions]
     answers: dict[TopicPartition, int | None] = {}
     for at, partitions in by_time.items():
         answers |= source.offsets_at(partitions, at).found
@@ -73,14 +73,13 @@ def _begun(
     topic: DiscoveredTopic, kind: StartKind, answers: Mapping[TopicPartition, int | None]
 ) -> Iterator[DiscoveredPartition]:
     for partition in topic.partitions:
-        place = topic.at_source(partition.partition)
         match kind:
             case StartKind.EARLIEST:
                 yield replace(partition, begins=partition.source.log_start)
             case StartKind.LATEST:
                 yield replace(partition, begins=partition.source.stable_end)
-            case _ if place in answers:
-                at = answers[place]
+            case _ if partition.topic_partition in answers:
+                at = answers[partition.topic_partition]
                 yield replace(
                     partition,
                     begins=partition.source.stable_end if at is None else max(at, partition.source.log_start),
