@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.cluster.api import Clusters
@@ -21,7 +21,7 @@ from twinlog.copying.ranges import message_limits
 from twinlog.errors import FencedError, TerminalError
 from twinlog.formats.ledger.reading import of_kind
 from twinlog.formats.ledger.records import FlowState
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord
 from twinlog.lane.fence import fence
 from twinlog.lane.fence.beside import Alone
@@ -134,7 +134,7 @@ class Ownership:
             self.logs.ledger.catch_up(target)
             self.logs.progress.catch_up(target)
 
-    def progress_now(self) -> Mapping[TopicPartition, int]:
+    def progress_now(self) -> Positions:
         """Read the flow's progress as of now: the last copied upstream offset of each partition."""
         with Brokers(self.flow.target.connection) as target:
             return fence.own_progress(self.logs.progress.read(target).committed, self.state)

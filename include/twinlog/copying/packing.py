@@ -16,7 +16,7 @@ from typing import Final
 from twinlog.cluster.api import ClusterReader
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.errors import TwinlogError
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.lane.spec import RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
 
@@ -168,7 +168,7 @@ def fixed_lanes(flow: FlowSettings, most: int) -> int | None:
     return 1 if flow.copy.bytes_per_second else None
 
 
-def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Mapping[TopicPartition, int]:
+def readable_ends(topics: Iterable[DiscoveredTopic], *, read_committed: bool) -> Positions:
     """Return where the partitions of topics end for readers of that isolation level (upstream offsets)."""
     return {
         topic.at_source(partition.partition): partition.source.readable_end(read_committed=read_committed)

@@ -14,7 +14,7 @@ from twinlog.cluster.api import ClusterReader, Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.packing import assign
 from twinlog.formats.ledger.topics import CopiedThrough
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.kafka_types import OfPartition, Positions, TopicPartition
 from twinlog.lane.spec import DEFAULT_MAX_MESSAGE_BYTES, NO_END, RangeSpec
 from twinlog.topics.discovery import DiscoveredPartition, DiscoveredTopic, Discovery, ProblemCode
 from twinlog.topics.snapshot import FlowSnapshot, with_later_ends
@@ -138,9 +138,7 @@ def choose(discovery: Discovery, topics: Collection[str] | None) -> tuple[Discov
     return tuple(item for item in discovery.ready_topics if topics is None or item.topic in topics)
 
 
-def ends_at(
-    source: ClusterReader, topics: Iterable[DiscoveredTopic], until_ms: int | None
-) -> Mapping[TopicPartition, int]:
+def ends_at(source: ClusterReader, topics: Iterable[DiscoveredTopic], until_ms: int | None) -> Positions:
     """Return the first upstream offset at or after `until_ms` for partitions that have one.
 
     The offset comes from Kafka's ListOffsets: the first record whose timestamp is that late. Partitions without one,
@@ -163,8 +161,8 @@ def message_limits(target: ClusterReader, names: Iterable[str]) -> Mapping[str, 
 def resolve(
     flow: FlowSettings,
     topics: Iterable[DiscoveredTopic],
-    progress: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
+    progress: Positions,
+    ends: Positions,
     max_message_bytes: Mapping[str, int],
     *,
     follow: bool = False,

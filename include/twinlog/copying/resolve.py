@@ -15,7 +15,7 @@ from twinlog.copying.mend import copies
 from twinlog.copying.ownership import Ownership
 from twinlog.copying.ranges import ResolvedRanges, StoppedPartition, resolve
 from twinlog.formats.ledger.topics import RebuildPhase
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions
 from twinlog.protocol.brokers import Brokers
 from twinlog.state.ledger import Ledger, read_behind_fence, require_own
 from twinlog.topics.discovery import DiscoveredTopic
@@ -35,7 +35,7 @@ def resolve_behind_fence(
     owned: Ownership,
     clusters: Clusters,
     topics: Sequence[DiscoveredTopic],
-    ends: Mapping[TopicPartition, int],
+    ends: Positions,
     max_message_bytes: Mapping[str, int],
     *,
     follow: bool = False,
@@ -55,7 +55,7 @@ def resolve_now(
     owned: Ownership,
     clusters: Clusters,
     topics: Sequence[DiscoveredTopic],
-    ends: Mapping[TopicPartition, int],
+    ends: Positions,
     max_message_bytes: Mapping[str, int],
     *,
     follow: bool = False,

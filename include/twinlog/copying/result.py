@@ -20,7 +20,7 @@ from twinlog.copying.ranges import StoppedPartition
 from twinlog.errors import ExitCode, TransientError, TwinlogError
 from twinlog.formats.ledger.writers import CopyOutcome
 from twinlog.jsonable import NOT_SHOWN, Json, to_json
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.lane.copy.range_errors import NO_LEADER, SOURCE_LOST, TOPIC_DELETED
 from twinlog.lane.spec import LaneReport, RangeReport, RangeSpec
 from twinlog.state.ledger import Ledger, write_ledger
@@ -135,7 +135,7 @@ class Totals:
         report = self.ranges.get(item.topic_partition)
         return report is not None and bool(report.error)
 
-    def end_at(self, ends: Mapping[TopicPartition, int]) -> None:
+    def end_at(self, ends: Positions) -> None:
         """Note the source's ends for a run that followed; a partition no longer there ends where its copy ends."""
         for place, it in self.ranges.items():
             self.ends[place] = max(ends.get(place, 0), it.next_upstream)
@@ -146,9 +146,7 @@ class Totals:
             if it.error_code == TOPIC_DELETED and it.topic not in topics:
                 self.ranges[place] = replace(it, error_code="", error="")
 
-    def errors(
-        self, well: Iterable[RangeSpec], progress: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, str]:
+    def errors(self, well: Iterable[RangeSpec], progress: Positions) -> dict[TopicPartition, str]:
         """Return, by source partition, the error that ended its newest range, unless the error is known to be over.
 
         An error is over if `progress` (last copied upstream offset) has passed it, or if its range is in `well`, the

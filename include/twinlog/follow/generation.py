@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.copying.copy import judge, lane_specs
@@ -19,7 +19,7 @@ from twinlog.follow.lane_totals import LaneTotals
 from twinlog.follow.lanes import OpenLanes, OpenLoads, another_assignment_helps
 from twinlog.follow.report import LaneGeneration, Prepared
 from twinlog.follow.topics import Topics
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions
 from twinlog.lane.spec import Follow, LaneOutcome, LaneSpec, RangeSpec
 from twinlog.topics.discovery import DiscoveredTopic
 from twinlog.topics.snapshot import with_offsets_now
@@ -348,7 +348,7 @@ class Following:
         )
         return False
 
-    def _tell_errors(self, progress: Mapping[TopicPartition, int], *, well: Sequence[RangeSpec]) -> None:
+    def _tell_errors(self, progress: Positions, *, well: Sequence[RangeSpec]) -> None:
         """Keep in the run's state the errors of earlier lane generations that are not over yet."""
         totals = self.tally.totals
         totals.forget_gone({topic.topic for topic in self.topics.prepared.discovery.topics})

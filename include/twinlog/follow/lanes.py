@@ -5,7 +5,7 @@ So the driver sees when each lane ends, and between two topic refreshes whether 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from typing import Final
 
 from twinlog.copying.copy import LaneRunner, dead_lanes
 from twinlog.errors import TransientError
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.lane.spec import LaneOutcome, LaneReport, LaneSpec, RangeSpec
 
 Job = Future[tuple[LaneReport, ...]]
@@ -151,9 +151,7 @@ class OpenLoads:
         self.reached = {span.topic_partition: span.start for span in self._ranges()}
         self.behind = [0] * len(self.lanes)
 
-    def refresh(
-        self, progress: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-    ) -> tuple[LaneLoad, ...]:
+    def refresh(self, progress: Positions, ends: Positions) -> tuple[LaneLoad, ...]:
         """Take in the flow's progress (last copied upstream offsets) and where its partitions end."""
         before = self.reached
         self.reached = {place: max(start, progress.get(place, -1) + 1) for place, start in before.items()}

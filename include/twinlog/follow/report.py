@@ -22,7 +22,7 @@ from twinlog.formats.lane_counts import newest_of_lanes
 from twinlog.jsonable import to_json
 from twinlog.judge import validate
 from twinlog.judge.check import Severity, in_lines
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, samples
 from twinlog.monitoring.cycle_report import FlowReport
@@ -78,7 +78,7 @@ class RunState:
     started_ms: int
     stopped: tuple[StoppedPartition, ...] = ()
     errors: Mapping[TopicPartition, str] = field(default_factory=dict)
-    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    starts: Positions = field(default_factory=dict)
     ended: EndedLanes | None = None
 
 

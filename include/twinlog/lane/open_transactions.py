@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.errors import TransientError
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.protocol.brokers import LATEST, Brokers
 from twinlog.protocol.errors import Code, error_for
 from twinlog.protocol.leader_epochs import producer_states, tells_producers
@@ -56,7 +56,7 @@ class FoundHanging:
     open: Mapping[TopicPartition, HangingTransaction]
     leaderless: frozenset[TopicPartition]
     gone: frozenset[TopicPartition]
-    ends: Mapping[TopicPartition, int]
+    ends: Positions
 
 
 def find_hanging(
@@ -114,7 +114,7 @@ def _look_while(
 
 
 def _open_at(
-    target: Brokers, node: int, ends: Mapping[TopicPartition, int], ours: Collection[int]
+    target: Brokers, node: int, ends: Positions, ours: Collection[int]
 ) -> dict[TopicPartition, HangingTransaction]:
     """Ask one leader who writes to its partitions (KIP-664; Kafka before 2.8 cannot say, and loses no markers)."""
     connection = target.node(node, "coordinate")

@@ -16,12 +16,12 @@ the copy ended (MirrorMaker's, or that of a rewind) cannot be compared. The next
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from twinlog.cluster.api import Clusters
 from twinlog.config.flow.settings import FlowSettings
 from twinlog.copying.ranges import StoppedPartition
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions
 from twinlog.lane.fence.fence import Grant
 from twinlog.lane.spec import RangeSpec
 from twinlog.logs.committed_after import first_committed_after
@@ -47,7 +47,7 @@ def lost_tails(
     clusters: Clusters,
     target: Brokers,
     ranges: Iterable[RangeSpec],
-    ends: Mapping[TopicPartition, int],
+    ends: Positions,
     grant: Grant,
 ) -> list[StoppedPartition]:
     """Return the partitions that must not be copied on; call this behind the fence that gave `grant`.
@@ -81,7 +81,7 @@ def _still_shorter(
 ) -> Iterable[StoppedPartition]:
     """Return ranges whose copies stay too short when asked again: a deposed leader knows less for a moment."""
     deadline = time.monotonic() + _LEADER_SECONDS
-    ends: Mapping[TopicPartition, int] = {}
+    ends: Positions = {}
     while ranges:
         time.sleep(_PAUSE_SECONDS)
         target.forget_leaders()
@@ -100,7 +100,7 @@ def _still_shorter(
 def _with_records_of_ours(
     target: Brokers,
     ranges: Collection[RangeSpec],
-    ends: Mapping[TopicPartition, int],
+    ends: Positions,
     ours: Collection[int],
     flow: FlowSettings,
 ) -> Iterable[StoppedPartition]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 
 SHARED_TURN: Final = 4
 """Every so many requests one is for all that are behind, by how long they have waited."""
@@ -158,7 +158,7 @@ class FetchOrder:
         each = self._offset_bytes.get(partition) or self._bytes / max(self._offsets, 1)
         self._behind[partition] = Backlog(partition, rpo_seconds, left * each)
 
-    def choose(self, node: int, wanted: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+    def choose(self, node: int, wanted: Collection[TopicPartition]) -> Positions | None:
         """Return what to ask a leader for of its `wanted` partitions, with bytes; None: all, with the usual size."""
         waiting = (
             [backlog for backlog in self._behind.values() if backlog.partition in wanted]

@@ -38,7 +38,7 @@ from twinlog.formats.ledger.records import LaneFence
 from twinlog.formats.ledger.writers import LaneWriter
 from twinlog.formats.mm2.connect_offset import parse_copy_end, parse_offset_value, partition_for
 from twinlog.grouped import grouped
-from twinlog.kafka_types import TopicPartition
+from twinlog.kafka_types import Positions, TopicPartition
 from twinlog.lane.copy.state_records import StateRecord, batches, own_key
 from twinlog.lane.fence.lost_progress import LostProgressError, lost_progress
 from twinlog.lane.fence.ownership import Identity, Owned, require_claimed, require_ours
@@ -86,11 +86,11 @@ class Grant:
 
     run_id: str
     lanes: tuple[GrantedLane, ...]
-    progress: Mapping[TopicPartition, int]
+    progress: Positions
     mark: FenceMark
     writers: tuple[Writer, ...] = ()
     ours: frozenset[int] = frozenset()
-    copy_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    copy_ends: Positions = field(default_factory=dict)
 
 
 def transactional_id(flow: str, lane: int) -> str:
@@ -295,7 +295,7 @@ def _commit_through_control_lane(
         ) from None
 
 
-def _progress(control: Lane, log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
+def _progress(control: Lane, log: LogState, state: StateTopics) -> Positions:
     """Return progress; first write the committed value again where an aborted record lies above it."""
     repairs = [
         StateRecord(
@@ -400,7 +400,7 @@ def write_fenced(
     control.await_markers()
 
 
-def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mapping[TopicPartition, int]:
+def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Positions:
     """Return the progress of this flow's own keys; other connectors' keys, which may share the topic, are ignored."""
     result = {}
     for key, value in committed.items():
@@ -411,7 +411,7 @@ def own_progress(committed: Mapping[bytes, bytes], state: StateTopics) -> Mappin
     return result
 
 
-def copy_ends(log: LogState, state: StateTopics) -> Mapping[TopicPartition, int]:
+def copy_ends(log: LogState, state: StateTopics) -> Positions:
     """Return the ends of the copies (downstream) stored with this flow's progress, where they are known.  Pure."""
     result = {}
     for key, headers in log.headers.items():

@@ -6,12 +6,12 @@ the driver, which may find the outcome (copying/mend/state.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import TerminalError
 from twinlog.formats.mm2.connect_offset import parse_offset_value
-from twinlog.kafka_types import OfPartition, TopicPartition
+from twinlog.kafka_types import OfPartition, Positions, TopicPartition
 from twinlog.lane.copy.state_records import own_key
 from twinlog.lane.spec import StateTopics
 from twinlog.lane.transaction import Writer
@@ -48,7 +48,7 @@ class LostProgressError(TerminalError):
         state: StateTopics,
         writers: Sequence[Writer],
         records: Sequence[LostProgress],
-        progress: Mapping[TopicPartition, int],
+        progress: Positions,
     ) -> None:
         names = [f"{record.topic}-{record.partition}" for record in records]
         super().__init__(

@@ -18,7 +18,7 @@ from twinlog.errors import TerminalError
 from twinlog.facts.heartbeats import own_heartbeats
 from twinlog.formats.ledger.topics import Incarnation, IncarnationReason
 from twinlog.formats.ledger.writers import ReverseFlow
-from twinlog.kafka_types import SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, SourceIncarnation, TopicPartition
 from twinlog.policy.selection import is_internal
 from twinlog.recovery.reverse import Way
 from twinlog.recovery.transitions import Move, PassedOver
@@ -170,7 +170,7 @@ def _begun(topic: DiscoveredTopic, back: Way, ledger: Ledger) -> Incarnation | N
 def _passed_over(
     snapshot: FlowSnapshot,
     topic: DiscoveredTopic,
-    come_to: Mapping[TopicPartition, int],
+    come_to: Positions,
     anew: bool,
     fresh: bool,
 ) -> Iterator[PassedOver]:

@@ -18,7 +18,7 @@ from twinlog.config.flow.settings import FlowSettings
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.recall import recall
 from twinlog.formats.map.packed_map import PackedMap, UnreadableMap
-from twinlog.kafka_types import ReadRecord, SourceIncarnation, TopicPartition
+from twinlog.kafka_types import Positions, ReadRecord, SourceIncarnation, TopicPartition
 from twinlog.recovery.report import PartitionAtRisk, TopicAtRisk, at_risk, estimated, partitions_at_risk
 from twinlog.topics.snapshot import FlowSnapshot
 from twinlog.visible import listed
@@ -122,7 +122,7 @@ NONE = Newest((), whole=True)
 
 
 def read_newest(
-    target: ClusterReader, ends: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionOffsets]
+    target: ClusterReader, ends: Positions, logs: Mapping[TopicPartition, PartitionOffsets]
 ) -> Mapping[TopicPartition, Newest]:
     """Read the last records before some ends; at most as many offsets, of which markers take some."""
     starts = {
@@ -137,7 +137,7 @@ def read_newest(
     }
 
 
-def _copied_ends(facts: FlowFacts) -> Mapping[TopicPartition, int]:
+def _copied_ends(facts: FlowFacts) -> Positions:
     """Return the end of each copy behind its last copied record: clients of the target may write behind it.
 
     Without a map that tells, and can be read, the log's end counts.
