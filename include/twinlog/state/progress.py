@@ -99,17 +99,22 @@ def read_packed(flow: FlowSettings, cluster: ClusterReader) -> PackedMaps:
 
     Raises FormatError for a record whose key is not a map key: it may be a part of any partition's map.
     """
-    return packed_maps(cluster, flow.offset_map_topic)
+    return maps_in(cluster, flow.offset_map_topic)
 
 
-def packed_maps(cluster: ClusterReader, map_topic: str) -> PackedMaps:
-    """Read a map topic, and sort its content by partition.
+def maps_in(cluster: ClusterReader, map_topic: str) -> PackedMaps:
+    """Read a map topic; it may be another flow's.  Raises FormatError as `read_packed`."""
+    return packed_maps(map_topic, latest_records_or_empty(cluster, map_topic))
+
+
+def packed_maps(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> PackedMaps:
+    """Sort the content of a map topic by partition.
 
     Raises FormatError as `read_packed`.
     """
     readable: dict[SourceIncarnation, PackedMap] = {}
     broken: dict[SourceIncarnation, UnreadableMap] = {}
-    for key, stored in _grouped(cluster, map_topic).items():
+    for key, stored in _grouped(map_topic, latest).items():
         life = key.life
         try:
             values = {first: it.value or b"" for first, it in stored.items()}
@@ -145,8 +150,9 @@ def stored_segments(
 
     Raises as `read_packed`.
     """
+    latest = latest_records_or_empty(cluster, flow.offset_map_topic)
     return {
-        key.life: tuple(sorted(stored)) for key, stored in _grouped(cluster, flow.offset_map_topic).items()
+        key.life: tuple(sorted(stored)) for key, stored in _grouped(flow.offset_map_topic, latest).items()
     }
 
 
@@ -159,8 +165,7 @@ def copied_from(maps: PackedMaps, life: SourceIncarnation, start: int) -> int:
         return 0
 
 
-def _grouped(cluster: ClusterReader, map_topic: str) -> Mapping[MapKey, Mapping[int, ReadRecord]]:
-    latest = latest_records_or_empty(cluster, map_topic)
+def _grouped(map_topic: str, latest: Mapping[bytes, ReadRecord]) -> Mapping[MapKey, Mapping[int, ReadRecord]]:
     try:
         return group_segments((key, record) for key, record in latest.items() if record.value is not None)
     except FormatError as error:

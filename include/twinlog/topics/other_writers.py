@@ -25,7 +25,7 @@ from twinlog.offsets.offset_map import OffsetMap
 from twinlog.offsets.spans import Spans
 from twinlog.policy.state_topics import ledger_topic, source_of_ledger, source_of_offset_map
 from twinlog.state.ledger import Ledger, ledger_in, read_ledger
-from twinlog.state.progress import packed_maps
+from twinlog.state.progress import maps_in
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import (
@@ -223,7 +223,7 @@ def _written_by(
     theirs = ledger_in(target, ledger_topic(alias))
     goes_to = {life: copy for life, copy in theirs.copy_names.items() if copy in copies}
     if goes_to:
-        for life, packed in packed_maps(target, map_topic).items():
+        for life, packed in maps_in(target, map_topic).items():
             remote = goes_to.get((life.topic, life.topic_id))
             if remote is not None:
                 yield TopicPartition(remote, life.partition), packed.open()

@@ -19,7 +19,7 @@ from twinlog.kafka_types import TopicPartition
 from twinlog.logs.reverse_ledgers import SourceLedger, sort_ledger
 from twinlog.policy.state_topics import comes_home, ledger_topic, offset_map_topic, source_of_ledger
 from twinlog.state.ledger import Ledger, latest_records_or_empty, ledger_from, ledger_in
-from twinlog.state.progress import PackedMaps, packed_maps
+from twinlog.state.progress import PackedMaps, maps_in
 from twinlog.topics.incarnations import differ
 
 
@@ -143,7 +143,7 @@ def read_reverse_states(
     left out: it is about other records than lie there now. Raises as `reverse_ledgers`.
     """
     maps = {
-        reverse.alias: packed_maps(clusters.source, offset_map_topic(reverse.alias))
+        reverse.alias: maps_in(clusters.source, offset_map_topic(reverse.alias))
         for reverse in reverse_ledgers(flow, clusters)
     }
     # Read the ledgers again after the maps, so that every incarnation that has a map is known.
@@ -209,7 +209,7 @@ def maps_home(
         }
         if not lives or source_id not in source_ids((*ledger.claims, *ledger.every_incarnation)):
             continue
-        maps = packed_maps(clusters.target, offset_map_topic(alias))
+        maps = maps_in(clusters.target, offset_map_topic(alias))
         for life in (*maps, *maps.broken):
             remote = lives.get((life.topic, life.topic_id))
             packed = maps.seen(life)
