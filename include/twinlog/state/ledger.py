@@ -161,11 +161,6 @@ class Ledger:
         """Say whether a failback has brought records home from copies that have other names than their topics."""
         return any(comes_home(flow.ledger_topic) for flow in self.reverse_flows)
 
-    @property
-    def copy_names(self) -> dict[tuple[str, str], str]:
-        """The copy of every incarnation, by its topic and topic id."""
-        return {(life.topic, life.topic_id): life.remote_topic for life in self.every_incarnation}
-
     def current(self, topic: str, topic_id: str) -> bool:
         """Say whether this is the incarnation of the topic that stored progress is about."""
         known = self.incarnations.get(topic)

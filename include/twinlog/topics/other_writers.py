@@ -30,6 +30,7 @@ from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.incarnations import differ
 from twinlog.topics.reverse_flows import (
     ReverseState,
+    copy_names,
     gone_reverse_flows,
     read_reverse_states,
     source_ledgers,
@@ -111,7 +112,7 @@ def _ways_home(
     """Return, by topic, copy and partition, the maps of the flows that brought records home; `topics` are by copy."""
     found: defaultdict[tuple[str, str, int], list[OffsetMap]] = defaultdict(list)
     for way in ways:
-        led_to = way.ledger.copy_names
+        led_to = copy_names(way.ledger)
         for life, packed in way.maps.items():
             topic = topics.get(life.topic)
             if topic is None or topic.remote is None or differ(life.topic_id, topic.remote.topic_id):
@@ -221,7 +222,7 @@ def _written_by(
 ) -> Iterable[tuple[TopicPartition, OffsetMap]]:
     """Return the maps of the flow from `alias`, for the records it writes into these copies."""
     theirs = ledger_in(target, ledger_topic(alias))
-    goes_to = {life: copy for life, copy in theirs.copy_names.items() if copy in copies}
+    goes_to = {life: copy for life, copy in copy_names(theirs).items() if copy in copies}
     if goes_to:
         for life, packed in maps_in(target, map_topic).items():
             remote = goes_to.get((life.topic, life.topic_id))

@@ -187,6 +187,11 @@ def read_reverse_state(
     return ReverseState(ways[0].alias, maps, ledger_from(records))
 
 
+def copy_names(ledger: Ledger) -> dict[tuple[str, str], str]:
+    """Return the copy of every incarnation, by its topic and topic id."""
+    return {(life.topic, life.topic_id): life.remote_topic for life in ledger.every_incarnation}
+
+
 def maps_home(
     flow: FlowSettings, clusters: Clusters, copies: Mapping[str, str]
 ) -> Mapping[tuple[TopicPartition, str], PackedMap | UnreadableMap]:
@@ -204,7 +209,7 @@ def maps_home(
         ledger = ledger_in(clusters.target, name)
         lives = {
             (topic, topic_id): copy
-            for (topic, topic_id), copy in ledger.copy_names.items()
+            for (topic, topic_id), copy in copy_names(ledger).items()
             if topic in copies and not differ(topic_id, copies[topic])
         }
         if not lives or source_id not in source_ids((*ledger.claims, *ledger.every_incarnation)):
