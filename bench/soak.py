@@ -232,7 +232,7 @@ def markdown(rows: Sequence[Row], writing: Writing, differs: Sequence[str], give
         for it in rows
         if it["restarted"] or it is rows[0]
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", "![Memory and CPU by the minute](soak.png)"]) + "\n"
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
