@@ -29,8 +29,8 @@ def text(title: str, description: str, *kinds: str, **schema: Any) -> Param:
 
 def names(title: str, description: str, **schema: Any) -> Param:
     """Return a field for a list of names, empty at first; the form stars as required what may not be null."""
-    kinds, items = ["array", "null"], {"type": "string"}
-    return Param([], type=kinds, items=items, title=title, description=description, **schema)
+    schema |= {"type": ["array", "null"], "items": {"type": "string"}}
+    return Param([], title=title, description=description, **schema)
 
 
 def choice(default: str, values: tuple[str, ...], title: str, description: str) -> Param:

@@ -42,10 +42,13 @@ def status(*, config: ConfigOption, flow: OneFlowOption = None) -> int:
     return 0
 
 
+ReasonOption = Annotated[str, option("--reason TEXT", "Why; kept in the journal.")]
+
+
 def abort(
     *,
     config: ConfigOption,
-    reason: Annotated[str, option("--reason TEXT", "Why; kept in the journal.")],
+    reason: ReasonOption,
     flow: OneFlowOption = None,
 ) -> int:
     """Roll back the failover that is under way: the flow is as before. A way home leaves clients where they are.
@@ -68,7 +71,7 @@ def abort(
 def follow(
     *,
     config: ConfigOption,
-    reason: Annotated[str, option("--reason TEXT", "Why; kept in the journal.")],
+    reason: ReasonOption,
     flow: OneFlowOption = None,
     yes: YesOption = False,
 ) -> int:

@@ -34,8 +34,7 @@ def pause(
 
     Example: `twinlog pause --flow 'A->B' --topic orders --reason 'load on B'`. Next: `twinlog resume`.
     """
-    flows = load_flows(config, flow)
-    return _each(flows, lambda one: _changed(one, topic, reason, resume=False))
+    return _each(load_flows(config, flow), lambda one: _changed(one, topic, reason, resume=False))
 
 
 def resume(
@@ -45,8 +44,7 @@ def resume(
 
     Example: `twinlog resume --flow 'A->B'`. Next: `twinlog status`.
     """
-    flows = load_flows(config, flow)
-    return _each(flows, lambda one: _changed(one, topic, reason, resume=True))
+    return _each(load_flows(config, flow), lambda one: _changed(one, topic, reason, resume=True))
 
 
 def _changed(flow: FlowSettings, named: Sequence[str] | None, reason: str, *, resume: bool) -> PauseOf:

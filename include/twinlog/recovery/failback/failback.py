@@ -292,10 +292,10 @@ def _next(world: World, *, failed: bool) -> str:
     if world.request.dry_run:
         return f"{again} exports it; nothing on either side is changed but twinlog's own topics"
     apart = world.found.apart
-    strayed = apart.strayed if apart is not None else 0
     lost = (
-        f"no cycle brings {strayed:,} records of {world.flow.target.alias} home: a way home does, or says what stays; "
-        if strayed
+        f"no cycle brings {apart.strayed:,} records of {world.flow.target.alias} home: a way home does, or says what"
+        " stays; "
+        if apart is not None and apart.strayed
         else ""
     )
     return f"{lost}the flow stays promoted; docs/runbooks/failback.md has the rest of the way home"
