@@ -82,11 +82,12 @@ class TestTheTablesOfRelays:
     )
 
     def test_rates_and_ratios(self) -> None:
-        """Records per second of CPU time and of the clock, and twinlog's ratio to each, also where it is slower."""
+        """Records per second of CPU time and of the clock, with twinlog's ratios; CPU-seconds for a terabyte."""
         lines = list(table.lines(self.COPIES))
         cpu = "| 1 KB | 50,000 | 500,000 | 100,000 | 2,000,000 | **40.0** | **4.0** | **20.0** |"
         wall = "| 1 KB | 100,000 | 1,000,000 | 125,000 | 500,000 | **5.0** | **0.5** | **4.0** |"
-        assert [cpu, wall] == [line for line in lines if line.startswith("| 1 KB |")]
+        terabyte = "| 1 KB | 20,000 | 2,000 | 10,000 | 500 |"
+        assert [cpu, wall, terabyte] == [line for line in lines if line.startswith("| 1 KB |")]
 
     def test_a_relay_that_is_not_there(self) -> None:
         """It has no column; of a kind that it did not copy it has a dash."""
