@@ -143,10 +143,12 @@ def test_the_lag_of_a_busy_copy_is_known_as_of_the_cycle_that_read_it(scene):
     engine.start()
     try:
         _, cycle = scene.run("run", "--once")
-        _, status = scene.run("status")
     finally:
         stop.set()
         engine.join(30)
+    for cluster, topic in (("A", scene.topic), ("B", scene.remote)):
+        produce(scene.clusters[cluster], topic, some(1_000_000, 1_000_010))
+    _, status = scene.run("status")
     (report,), (flow,) = cycle["flows"], status["flows"]
     (topic,) = (it for it in report["topics"] if it["topic"] == scene.topic)
     print(report["lag_records"], topic["lag_records"], flow["lag_records"], flow["lag_when_read"])
