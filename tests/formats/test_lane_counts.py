@@ -1,4 +1,4 @@
-"""What a lane has committed, as a header of the progress that it stores."""
+"""A header of the progress that a lane stores tells what it has committed."""
 
 import pytest
 

@@ -150,7 +150,7 @@ class TestEmitter:
         assert 0 == emit.run(flow, clusters).syncs
 
     def test_after_a_turn_that_failed_all_is_read(self, flow, clusters, orders, copied, target):
-        """What it had read may not be written."""
+        """A turn that fails may not have written what it had read: the next reads all of the map."""
         emitter = emit.Emitter()
         copied(orders, 0, 2)
         emitter.turn(flow, clusters)

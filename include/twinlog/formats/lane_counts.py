@@ -37,6 +37,11 @@ class LaneCounts(NamedTuple):
     partition_records: int
     partition_bytes: int
 
+    @property
+    def behind_if_known(self) -> int | None:
+        """Return `behind`, None if it is UNKNOWN."""
+        return None if self.behind == UNKNOWN else self.behind
+
 
 NO_COUNTS: Final = LaneCounts(*[0] * len(LaneCounts._fields))
 """The counts of a lane that has committed nothing."""

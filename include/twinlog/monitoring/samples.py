@@ -15,7 +15,7 @@ from twinlog.facts.copies import coverage_of
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.gaps import GapState
 from twinlog.facts.undecided import UndecidedPartition
-from twinlog.formats.lane_counts import UNKNOWN, LaneCounts
+from twinlog.formats.lane_counts import LaneCounts
 from twinlog.formats.ledger.recovery import DrillState, last_proof
 from twinlog.judge.at_risk import drift_of
 from twinlog.judge.check import CheckResult
@@ -158,7 +158,7 @@ def of_lanes(
     yield metrics.THROTTLED_SECONDS.of((throttled_ms + sum(it.throttled_ms for it in told)) / 1000)
     for lane, it in lanes.items():
         yield metrics.LANE_COMMIT_TIMESTAMP_SECONDS.of(it.at_ms / 1000, str(lane))
-        yield metrics.LANE_BEHIND_RECORDS.of(None if it.behind == UNKNOWN else it.behind, str(lane))
+        yield metrics.LANE_BEHIND_RECORDS.of(it.behind_if_known, str(lane))
 
 
 def of_latency(latency_ms: Mapping[TopicPartition, int]) -> Iterator[Sample]:

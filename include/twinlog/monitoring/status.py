@@ -20,7 +20,7 @@ from twinlog.facts.heartbeats import UpstreamBeat, upstream_beats
 from twinlog.facts.recall import observe_or_recall
 from twinlog.facts.topic import TopicFacts
 from twinlog.facts.undecided import UndecidedPartition
-from twinlog.formats.lane_counts import UNKNOWN, newest_of_lanes
+from twinlog.formats.lane_counts import newest_of_lanes
 from twinlog.formats.ledger.gate import RiskSample
 from twinlog.formats.ledger.records import FlowPhase
 from twinlog.judge.at_risk import TopicAtRisk, of_the_last_day, topics_at_risk
@@ -120,7 +120,7 @@ class PauseStatus:
 
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
-    """What a lane has committed since the flow was last fenced, as of its last commit, `age_seconds` ago.
+    """Tell what a lane has committed since the flow was last fenced: as of its last commit, `age_seconds` ago.
 
     The age is None if the lane's clock is ahead of ours.  `retries` are transactions that the target refused,
     `behind_records` upstream offsets still to be copied, None if not known then.
@@ -242,7 +242,7 @@ def _lanes(flow: FlowSettings, target: Cluster, facts: FlowFacts) -> tuple[LaneS
             it.commits,
             it.retries,
             it.throttled_ms / 1000,
-            None if it.behind == UNKNOWN else it.behind,
+            it.behind_if_known,
         )
         for lane, it in sorted(newest.items())
     )

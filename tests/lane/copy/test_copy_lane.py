@@ -145,7 +145,7 @@ def copy_ends(target: FakeTarget) -> dict[int, int | None]:
 
 
 def lane_counts(target: FakeTarget) -> dict[int, LaneCounts]:
-    """What committed progress tells of the lane that stored it, by partition."""
+    """Return what committed progress tells of the lane that stored it, by partition."""
     found = {}
     for number in range(4):
         for _, rest in target.committed(("offsets", number)):
