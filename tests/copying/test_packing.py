@@ -93,6 +93,33 @@ def test_ranges_are_weighed_by_the_bytes_of_their_logs() -> None:
     assert [1_000_000, 100] == [it.weight for it in weights]
 
 
+def leaders_of(leaders: list[int]) -> dict[TopicPartition, int]:
+    return {TopicPartition("t", n): leader for n, leader in enumerate(leaders)}
+
+
+def test_lanes_share_what_each_leader_gives() -> None:
+    """Over distance a connection carries only so much: no lane waits for one broker while another has none to ask."""
+    leaders = [0, 1, 0, 1, 2, 2]
+    lanes = pack([replace(RANGE, partition=n) for n in range(6)], 2, leaders_of(leaders))
+    assert [[0, 1, 2]] * 2 == [sorted(leaders[it.partition] for it in lane) for lane in lanes]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 3), st.integers(1, 10**6)), min_size=1, max_size=40),
+    st.integers(1, 8),
+)
+def test_leaders_cost_no_lane_more_than_a_twentieth(ranges: list[tuple[int, int]], lanes: int) -> None:
+    """Each range is in one lane, no lane is empty, and none is fuller for it: near by, only bytes count."""
+    weighed_ = [replace(RANGE, partition=n, estimated_bytes=weight) for n, (_, weight) in enumerate(ranges)]
+    packed = pack(weighed_, lanes, leaders_of([leader for leader, _ in ranges]))
+    assert [*range(len(ranges))] == sorted(it.partition for lane in packed for it in lane)
+    assert all(packed) and len(packed) == min(lanes, len(ranges))
+    fullest, plain = (
+        max(sum(it.weight for it in lane) for lane in its) for its in (packed, pack(weighed_, lanes))
+    )
+    assert fullest <= 1.05 * plain
+
+
 @dataclass
 class Source:
     """A cluster that tells the sizes of its logs, or refuses to."""
@@ -103,6 +130,9 @@ class Source:
         if self.sizes is None:
             raise ClusterRefused("no DESCRIBE on the cluster")
         return LogDirs(self.sizes)
+
+    def leaders(self, topics: set[str]) -> dict[TopicPartition, int]:
+        raise ClusterRefused("it tells no leaders, either")
 
 
 def topic(ends: list[int]) -> list[DiscoveredTopic]:

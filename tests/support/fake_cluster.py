@@ -261,6 +261,10 @@ class FakeCluster(FakeAccess):
             for r in records
         )
 
+    def leaders(self, topics: Iterable[str]) -> Mapping[TopicPartition, int]:
+        """One broker leads everything."""
+        return {TopicPartition(it, number): 0 for it in topics for number in range(len(self.topics[it].logs))}
+
     def log_dirs(self) -> LogDirs:
         """Return sizes as sums of keys and values; half of the disk is free."""
         if ("log_dirs", self.alias) in self._refusals:

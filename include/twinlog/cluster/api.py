@@ -127,6 +127,9 @@ class ClusterReader:
     offsets = _by("admins", log_offsets.offsets)
     """Return log start, stable end and end of many partitions in three requests a broker."""
 
+    leaders = _by("brokers", log_offsets.leaders)
+    """Return the node id of each partition's leader, -1 where nobody leads now."""
+
     offsets_at = _by("admins", log_offsets.offsets_at)
     """Return the first offset whose record is at `timestamp` (ms) or later; None if there is none."""
 

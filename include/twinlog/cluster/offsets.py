@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,6 +43,15 @@ def offsets(
         },
         refused,
     )
+
+
+def leaders(brokers: Brokers, topics: Iterable[str]) -> Mapping[TopicPartition, int]:
+    """Return the node id of each partition's leader, -1 where nobody leads now."""
+    return {
+        TopicPartition(topic.name, number): node
+        for topic in brokers.metadata(topics).values()
+        for number, node in topic.leaders.items()
+    }
 
 
 def offsets_at(

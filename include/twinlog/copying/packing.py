@@ -8,6 +8,7 @@ says.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -50,7 +51,16 @@ def assign(
     sized = weighed(ranges, sizes)
     if configured is None and sizes:
         lanes = lanes_worth(sum(item.estimated_bytes for item in sized), most)
-    return pack(sized, lanes)
+    return pack(sized, lanes, leaders_of(source, ranges))
+
+
+def leaders_of(source: ClusterReader, ranges: Iterable[RangeSpec]) -> Mapping[TopicPartition, int]:
+    """Return the node ids of the partitions' leaders, for the packing only; nothing if the source does not tell."""
+    try:
+        return source.leaders({item.topic for item in ranges})
+    except TwinlogError as error:
+        log.debug("lanes are assigned without regard to leaders: %s", error)
+        return {}
 
 
 def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[TopicPartition, float]:
@@ -94,29 +104,44 @@ def lanes_worth(size: int, most: int) -> int:
     return min(most, 1 + size // LANE_BYTES)
 
 
-def pack(ranges: Sequence[RangeSpec], lanes: int) -> Packed:
+def pack(
+    ranges: Sequence[RangeSpec], lanes: int, leaders: Mapping[TopicPartition, int] | None = None
+) -> Packed:
     """Assign ranges to at most `lanes` lanes, each time the largest to the emptiest lane. Pure.
 
     The weight of a range is its estimated bytes, or its offsets if there is no estimate. The ranges with the least RPO
-    go first, so that all lanes share them: unless a lane would then have more than MORE_BYTES of the most that a lane
-    needs.
+    go first, so that all lanes share them, and lanes share what each of the `leaders` (node ids) gives: over distance
+    a connection carries only so much. Either is given up if a lane would then have more than MORE_BYTES of the most
+    that a lane needs.
     """
     if not ranges:
         return ()
     lanes = min(lanes, len(ranges))
-    least = _packed(sorted(ranges, key=lambda it: -it.weight), lanes)
-    urgent_first = _packed(sorted(ranges, key=lambda it: (it.rpo_seconds, -it.weight)), lanes)
-    return urgent_first if _fullest(urgent_first) <= MORE_BYTES * _fullest(least) else least
+    by_weight = sorted(ranges, key=lambda it: -it.weight)
+    urgent_first = sorted(by_weight, key=lambda it: it.rpo_seconds)
+    least = _packed(by_weight, lanes, {}, 0.0)
+    most = MORE_BYTES * _fullest(least)
+    better = (_packed(urgent_first, lanes, leaders or {}, most), _packed(urgent_first, lanes, {}, 0.0))
+    return next((it for it in better if _fullest(it) <= most), least)
 
 
-def _packed(ranges: Iterable[RangeSpec], lanes: int) -> Packed:
-    """Assign ranges in this order, each to the lane that is emptiest by then."""
+def _packed(
+    ranges: Iterable[RangeSpec], lanes: int, leaders: Mapping[TopicPartition, int], most: float
+) -> Packed:
+    """Assign ranges in this order, each to the lane that reads least from its leader, if it then has at most `most`.
+
+    If there is no such lane, or the leader is not known, the lane that is emptiest by then gets it.
+    """
     bins: list[list[RangeSpec]] = [[] for _ in range(lanes)]
     loads = [0] * lanes
+    read: list[Counter[int]] = [Counter() for _ in range(lanes)]
     for item in ranges:
-        lightest = loads.index(min(loads))
-        bins[lightest].append(item)
-        loads[lightest] += item.weight
+        leader = leaders.get(item.topic_partition, -1)
+        fitting = [it for it in range(lanes) if leader >= 0 and loads[it] + item.weight <= most]
+        lane = min(fitting or range(lanes), key=lambda it: (bool(fitting) and read[it][leader], loads[it]))
+        bins[lane].append(item)
+        loads[lane] += item.weight
+        read[lane][leader] += item.weight
     return tuple(tuple(lane) for lane in bins)
 
 
@@ -155,6 +180,7 @@ def assign_open(
             for it, late in both
         ],
         lanes,
+        leaders_of(source, ranges) if lanes > 1 else None,
     )
 
 

@@ -107,6 +107,7 @@ class Copy:
         self, *, has_errors: bool = False, backlog: bool = False, age_ms: float = 0.0, size: int = 0
     ) -> None:
         self.has_errors = has_errors
+        self.is_behind = backlog
         self.transaction = self
         self.commits = 0
         self.waits: list[float] = []
@@ -190,6 +191,14 @@ def test_commits_keep_the_pace(backlog: bool, age_ms: float, each_time: bool) ->
     followed(copy, seconds=60, longest=0.3)
     assert each_time == (copy.commits > 1)
     assert 1 <= copy.commits
+
+
+def test_the_end_of_a_backlog_is_committed_at_once() -> None:
+    """Nothing more waits, so neither do those who read the copy."""
+    copy = Copy(backlog=True)
+    copy.is_behind = False
+    followed(copy, seconds=60, longest=0.3)
+    assert copy.commits > 1
 
 
 def called_back_after(seconds: float, copy: Copy, throttle: Throttle | None = None) -> None:

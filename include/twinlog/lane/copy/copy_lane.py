@@ -236,6 +236,11 @@ class LaneCopy:
         """Say whether a range has ended with an error."""
         return any(copy.error for copy in self._by_source.values())
 
+    @property
+    def is_behind(self) -> bool:
+        """Say whether the source has told of records that are not sent yet."""
+        return any(copy.sent < copy.end for copy in self._by_source.values() if copy.wanted)
+
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic is gone, or whose partition has no leader."""
         if time.monotonic() >= self._next_line:  # also while nothing comes

@@ -43,7 +43,7 @@ AHEAD_SECONDS = 0.006
 """The next transaction is begun this long before its commit tick: about as long as beginning takes."""
 
 BACKLOG_BYTES = 1 << 20
-"""An answer of this size means that more records wait: the lane neither rests nor commits after it."""
+"""After an answer of this size a lane that is still behind neither rests nor commits."""
 
 BACKLOG_SECONDS = 24 * TICK_SECONDS
 """Time between two commits while there is a backlog: transactions grow with the load."""
@@ -98,6 +98,10 @@ class LaneLoop(Protocol):
     @property
     def has_errors(self) -> bool:
         """Say whether a range has ended with an error."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Say whether the source has told of records that are not sent yet."""
 
     @property
     def throttled_ms(self) -> int:
@@ -175,7 +179,7 @@ def follow(copy: LaneLoop, terms: Follow, throttle: Throttle | None, fenced: Eve
                 sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
         except SourceError as error:
             copy.end_all(SOURCE_LOST, str(error))
-        backlog = any(size >= BACKLOG_BYTES for size in sizes)
+        backlog = any(size >= BACKLOG_BYTES for size in sizes) and copy.is_behind
         due = BACKLOG_SECONDS if backlog else 0.0
         if copy.transaction.age_ms() >= 1000 * due:
             copy.transaction.commit()
