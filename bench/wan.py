@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
-import math
 import os
 import select
 import struct
@@ -33,6 +32,7 @@ from bench import latency, load, pages
 from bench.contenders import MM2, TWINLOG, WARM, Contender
 from bench.peers.contenders import FRANZ_GO, relays
 from bench.process_tree import ProcessTree
+from bench.side_by_side import LESS
 from twinlog.lab.kafka import node, server_properties
 from twinlog.lab.kafka.broker import EmbeddedKafka
 from twinlog.protocol.brokers import Brokers
@@ -44,7 +44,6 @@ RATE = 500
 """Records a second that are followed: with the default sockets of brokers, 5,000 are more than the line carries."""
 
 GIVE_UP_AFTER_S = 300
-LESS = 0.95
 _SAFE = {"min.insync.replicas": "2", "retention.ms": "-1"}
 
 Row = dict[str, Any]
@@ -298,17 +297,16 @@ def measure(
 
 
 def followed(servers: str, topic: str, seconds: float) -> Row:
-    """Watch a stream, again and again as long as its median falls: brokers that have just started are slow (ms)."""
-    least = math.inf
-    while True:
+    """Watch a stream until its median has not fallen twice in a row: brokers that have just started are slow (ms)."""
+    best: list[float] = []
+    no_less = 0
+    while no_less < 2:
         delays = sorted(it.seen - it.produced for it in latency.watch(servers, topic, seconds))
         at = [delays[min(int(len(delays) * share), len(delays) - 1)] for share in latency.SHARES]
-        print("p50", round(1000 * at[0]), flush=True)
-        if at[0] > LESS * least:
-            return {
-                f"p{share * 100:g}": round(1000 * it) for share, it in zip(latency.SHARES, at, strict=True)
-            }
-        least = at[0]
+        print(f"p50 {1000 * at[0]:.0f} ms", flush=True)
+        no_less = no_less + 1 if best and at[0] > LESS * best[0] else 0
+        best = min(best or at, at)
+    return {f"p{share * 100:g}": round(1000 * it) for share, it in zip(latency.SHARES, best, strict=True)}
 
 
 def backlog(
@@ -340,13 +338,15 @@ def backlog(
 def _until_visible(target: Brokers, topic: str, records: int) -> tuple[float, int]:
     """Return when the last record became visible, and the most connections to the source on which bytes moved."""
     began = still = time.monotonic()
+    before = _received()
     last, most = -1, 0
     while True:
         visible = sum(load.visible_ends(target, topic).values())
         now = time.monotonic()
         if visible != last:
             last, still = visible, now
-            most = max(most, _connections())
+            moved = [size - before.get(port, 0) for port, size in _received().items()]
+            most = max(most, sum(size > 1_000_000 for size in moved))
         if visible >= records and (records == 1 or now - still > 2):
             return still, most
         if now - began > GIVE_UP_AFTER_S:
@@ -354,11 +354,12 @@ def _until_visible(target: Brokers, topic: str, records: int) -> tuple[float, in
         time.sleep(0.05)
 
 
-def _connections() -> int:
-    """Count connections to the source that have received more than a megabyte."""
-    found = subprocess.run(["ss", "-tniH", "dst", FAR], capture_output=True, text=True, check=True).stdout
-    sizes = [int(part.split(":")[1]) for part in found.split() if part.startswith("bytes_received:")]
-    return sum(size > 1_000_000 for size in sizes)
+def _received() -> dict[str, int]:
+    """Return the bytes received on each connection to the source, by its address here."""
+    words = ["ss", "-tniHO", "dst", FAR]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [(line.split()[3], line.partition("bytes_received:")[2].split()) for line in lines]
+    return {place: int(size[0]) for place, size in found if size}
 
 
 def markdown(rows: list[Row], given: argparse.Namespace) -> str:

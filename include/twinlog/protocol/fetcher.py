@@ -7,6 +7,7 @@ A client with a rack reads from the followers that the leaders name (KIP-392, `N
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +158,8 @@ class Fetcher:
     With `backoff`, a leader whose connection is lost, or the one elected in its place, is asked again later.  Without
     it, ClusterUnreachable is raised.  A leader that is silent for `request.timeout.ms` counts as lost, too.  A
     partition that was answered with a temporary error is asked for again later, while the others of its leader go on.
-    So is a leader that throttles: its answer is then empty.  `throttled_ms` is the time for which leaders did.
+    So is a leader that throttles: its answer is then empty.  `throttled_ms` is the time for which leaders did,
+    `quickest_seconds` that of the quickest answer so far: a far source has none that is quick.
 
     `max_bytes` may be changed between requests.  `choice` may leave partitions of a request to a later one, and says
     how many bytes each is asked for.
@@ -195,6 +197,7 @@ class Fetcher:
         self._nearest = NearestReplicas(brokers.settings.rack)
         self.asked_by_name = False
         self.throttled_ms = 0
+        self.quickest_seconds = math.inf
 
     def request(self, positions: Positions) -> dict[TopicPartition, TwinlogError]:
         """Send a fetch to every leader that has none in flight, for its partitions.
@@ -309,6 +312,7 @@ class Fetcher:
                 continue
             self._buffers.turn()
             leader.asked = False
+            self.quickest_seconds = min(self.quickest_seconds, time.monotonic() - leader.asked_at)
             if leader.by_id:
                 throttle_ms, error, session, partitions = fetch_by_id.fetch_response(payload, self._names)
             else:

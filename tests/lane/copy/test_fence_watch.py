@@ -108,6 +108,7 @@ class Copy:
     ) -> None:
         self.has_errors = has_errors
         self.is_behind = backlog
+        self.is_far = False
         self.transaction = self
         self.commits = 0
         self.waits: list[float] = []
@@ -199,6 +200,17 @@ def test_the_end_of_a_backlog_is_committed_at_once() -> None:
     copy.is_behind = False
     followed(copy, seconds=60, longest=0.3)
     assert copy.commits > 1
+
+
+@pytest.mark.parametrize(("far", "size"), [(False, 1), (True, 1), (False, 1 << 20)])
+def test_a_far_source_is_asked_before_its_answer_is_sent_on(far: bool, size: int) -> None:
+    """Else a record also waits until the last answer is committed.  Near by, that would be one fetch a record."""
+    copy, asked = Copy(backlog=True), set[bool]()
+    copy.is_far = far
+    copy._answers[0][0].block = bytes(size)
+    copy.take = lambda answer, *, ahead: asked.add(ahead) or size  # type: ignore[method-assign]
+    followed(copy, seconds=60, longest=0.1)
+    assert {far or size > 1} == asked
 
 
 def called_back_after(seconds: float, copy: Copy, throttle: Throttle | None = None) -> None:

@@ -241,6 +241,11 @@ class LaneCopy:
         """Say whether the source has told of records that are not sent yet."""
         return any(copy.sent < copy.end for copy in self._by_source.values() if copy.wanted)
 
+    @property
+    def is_far(self) -> bool:
+        """Say whether the source has never answered within a commit tick."""
+        return self._fetcher.quickest_seconds > loops.TICK_SECONDS
+
     def ask(self) -> None:
         """Send the next fetches; end the ranges whose topic is gone, or whose partition has no leader."""
         if time.monotonic() >= self._next_line:  # also while nothing comes

@@ -104,6 +104,10 @@ class LaneLoop(Protocol):
         """Say whether the source has told of records that are not sent yet."""
 
     @property
+    def is_far(self) -> bool:
+        """Say whether the source has never answered within a commit tick."""
+
+    @property
     def throttled_ms(self) -> int:
         """Return for how long brokers of the source gave nothing because of a quota, by their answers."""
 
@@ -176,7 +180,8 @@ def follow(copy: LaneLoop, terms: Follow, throttle: Throttle | None, fenced: Eve
                 if fenced.is_set():
                     break  # the new driver may already read how far this lane has come
                 sizes.append(sum(len(fetched.block) for fetched in answer))
-                sent += copy.take(answer, ahead=sizes[-1] >= BACKLOG_BYTES and throttle is None)
+                ahead = throttle is None and (sizes[-1] >= BACKLOG_BYTES or copy.is_far)
+                sent += copy.take(answer, ahead=ahead)
         except SourceError as error:
             copy.end_all(SOURCE_LOST, str(error))
         backlog = any(size >= BACKLOG_BYTES for size in sizes) and copy.is_behind
