@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bench import load, memory
 from bench.contenders import WARM, Contender
 from bench.process_tree import DRIVER, JVM, WORKERS, ProcessTree
@@ -37,12 +39,15 @@ WARM_UPS = 8
 """The most warm-up copies of a contender before it is measured: replicators run for months."""
 
 LESS = 0.95
-"""Share of the least CPU so far: a contender that twice in a row takes more than that is warm."""
+"""Share of the least CPU so far: who twice in a row takes more than that is warm."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """One copy of one topic.  CPU in seconds, by role; memory in MiB; bytes as they were read and written."""
+    """One copy of one topic.  CPU in seconds, by role; memory in MiB; bytes as they were read and written.
+
+    `brokers_cpu_s` is that of both clusters, which is in no other.
+    """
 
     contender: str
     kind: str
@@ -52,6 +57,7 @@ class Copied:
     written_bytes: int
     wall_s: float
     cpu_s: float
+    brokers_cpu_s: float
     jvm_cpu_s: float
     driver_cpu_s: float
     workers_cpu_s: float
@@ -83,6 +89,11 @@ class Clusters:
     @property
     def target_data(self) -> Path:
         return self.target.folder / "node-1" / "data"
+
+    def cpu_s(self) -> float:
+        """Return the user and system seconds of the brokers so far."""
+        times = [psutil.Process(pid).cpu_times() for pid in (*self.source.pids, *self.target.pids)]
+        return sum(it.user + it.system for it in times)
 
 
 class ContenderStoppedError(Exception):
@@ -156,14 +167,15 @@ def _warm_up(
     watch: _Watch,
     repetition: int,
 ) -> Iterator[Copied]:
-    """Let a contender copy until its CPU has not fallen twice in a row."""
+    """Let a contender copy until its CPU and the brokers' together have not fallen twice in a row."""
     least, no_less = math.inf, 0
     for topic in topics:
         copied = _copy(clusters, contender, WARM_UP, topic, WARM_UP_RECORDS, tree, watch, repetition)
         yield copied
         _forget(clusters, contender, topic)
-        no_less = no_less + 1 if copied.cpu_s > LESS * least else 0
-        least = min(least, copied.cpu_s)
+        used = copied.cpu_s + copied.brokers_cpu_s
+        no_less = no_less + 1 if used > LESS * least else 0
+        least = min(least, used)
         if no_less == 2:
             return
 
@@ -191,7 +203,7 @@ def _copy(
         memory.touch(int(1.2 * max(stored, records * kind.record_bytes)) + SPARE_BYTES)
         time.sleep(0.3)  # until the sampler has seen the time before the pause
         tree.take_peaks()
-        before, began = tree.cpu_s(), time.monotonic()
+        before, brokers_before, began = tree.cpu_s(), clusters.cpu_s(), time.monotonic()
     finally:
         tree.resume()
     remote = contender.remote(topic)
@@ -220,6 +232,7 @@ def _copy(
         written_bytes=load.stored_bytes(clusters.target_data, remote),
         wall_s=arrived - began,
         cpu_s=sum(used.values()),
+        brokers_cpu_s=clusters.cpu_s() - brokers_before,
         jvm_cpu_s=used[JVM],
         driver_cpu_s=used[DRIVER],
         workers_cpu_s=used[WORKERS],
