@@ -7,6 +7,7 @@ import random
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -90,6 +91,31 @@ def test_the_bytes_asked_for_and_no_others(
         receiver.fill(memoryview(buffer))
     thread.join()
     assert (sent, False) == (buffers[0] + buffers[1], receiver.early)
+
+
+@pytest.mark.parametrize("first", [8, 114_746, 3 * RECORD, GATHERED])
+@pytest.mark.parametrize("second", [10, 100_000, 258_000, GATHERED + 1])
+def test_an_answer_that_comes_in_pieces_is_taken_as_soon_as_it_is_there(
+    ends: tuple[socket.socket, Encryption, ssl.SSLSocket], first: int, second: int
+) -> None:
+    """A call that has taken a part of what it asks for is woken by the rest, although no GATHERED bytes are left."""
+    here, encryption, theirs = ends
+    sent = os.urandom(2 * GATHERED + 181)
+    receiver = Receiver(here, encryption)
+    head, rest = bytearray(8), bytearray(len(sent) - 8)
+    with ThreadPoolExecutor(1) as pool:
+        # Until its window is open, the kernel wakes us early.
+        before = pool.submit(theirs.sendall, bytes(16 * GATHERED))
+        receiver.fill(memoryview(bytearray(16 * GATHERED)))
+        before.result()
+        theirs.sendall(sent[:first])
+        receiver.fill(memoryview(head))
+        theirs.sendall(sent[first : first + second])
+        filled = pool.submit(receiver.fill, memoryview(rest))
+        time.sleep(0.05)  # it has taken the second piece
+        theirs.sendall(sent[first + second :])
+        filled.result(1)
+    assert sent == head + rest
 
 
 def test_one_thread_reads_while_another_writes(

@@ -48,16 +48,17 @@ class Receiver:
         """Fill `target`, waiting as long as needed.  Raises OSError if the connection ends or times out."""
         fill = self._fill if self._encryption is None else partial(self._decrypt, self._encryption)
         if self._gathers and len(target) > 2 * GATHERED:
-            # Not to the last byte: no data may follow it, and then nothing would wake us.  Over TLS, a part of a record
-            # may have come already.
+            # Not to the last byte: what has come and is not taken yet wakes us, and no data may follow it.  So GATHERED
+            # bytes must be left by the time a call has taken all that it asks for.  Over TLS, a part of a record may
+            # have been taken before, and a call asks for a record more than is wanted.
             last = GATHERED + 2 * RECORD
             self._wake_at(GATHERED)
-            fill(target[:-last])
+            fill(target[:-last], gathered=True)
             self._wake_at(1)
             target = target[-last:]
         fill(target)
 
-    def _fill(self, target: memoryview) -> None:
+    def _fill(self, target: memoryview, *, gathered: bool = False) -> None:
         at = min(len(target), len(self._early))
         if at:
             target[:at] = self._early[:at]
@@ -68,10 +69,10 @@ class Receiver:
                 raise ConnectionResetError("the broker closed the connection")
             at += got
 
-    def _decrypt(self, encryption: Encryption, target: memoryview) -> None:
+    def _decrypt(self, encryption: Encryption, target: memoryview, *, gathered: bool = False) -> None:
         while (at := encryption.decrypt(target)) < len(target):
             target = target[at:]
-            self._take(self._socket.recv(_AT_ONCE if len(target) > GATHERED else GATHERED))
+            self._take(self._socket.recv(min(_AT_ONCE, len(target) + RECORD) if gathered else GATHERED))
 
     def take_early(self) -> None:
         """Take the bytes that have arrived, without waiting.  Raises OSError if the connection has ended."""
