@@ -297,10 +297,10 @@ def measure(
 
 
 def followed(servers: str, topic: str, seconds: float) -> Row:
-    """Watch a stream until its median has not fallen twice in a row: brokers that have just started are slow (ms)."""
+    """Watch a stream until its median has not fallen three times in a row: brokers that have just started are slow (ms)."""
     best: list[float] = []
     no_less = 0
-    while no_less < 2:
+    while no_less < 3:
         delays = sorted(it.seen - it.produced for it in latency.watch(servers, topic, seconds))
         at = [delays[min(int(len(delays) * share), len(delays) - 1)] for share in latency.SHARES]
         print(f"p50 {1000 * at[0]:.0f} ms", flush=True)
