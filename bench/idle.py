@@ -1,7 +1,8 @@
 """Measure the cost of a flow with nothing new, without the start of a JVM.
 
-python -m bench.idle [PARTITIONS ...]           a cycle on 100, 1,000 and 10,000 partitions python -m bench.idle
---follow [--minutes 2]     a flow of 20 partitions that is followed: cores, the JVM apart
+    python -m bench.idle [PARTITIONS ...]        a cycle on 100, 1,000 and 10,000 partitions
+    python -m bench.idle [PARTITIONS ...] --follow [--minutes 2]
+                                                 a flow of 20, then of 1,000, that is followed: cores, the JVM apart
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from twinlog.lab.kafka.broker import EmbeddedKafka
 SIZES = (100, 1_000, 10_000)
 PER_TOPIC = 100
 CYCLES = 3
-FOLLOWED_PARTITIONS = 20
+FOLLOWED_SIZES = 20, 1_000
 WARM_UP_S = 30
 BROKER = {"log.index.size.max.bytes": "4096"}
 """Small index files: otherwise ten thousand partitions would map ten MiB each."""
@@ -40,7 +41,7 @@ Row = dict[str, Any]
 def main() -> None:
     """Measure cycles, or a followed flow."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("partitions", nargs="*", type=int, default=SIZES)
+    parser.add_argument("partitions", nargs="*", type=int)
     parser.add_argument("--follow", action="store_true")
     parser.add_argument("--minutes", type=float, default=2.0)
     pages.add_arguments(parser)
@@ -52,11 +53,12 @@ def main() -> None:
         EmbeddedKafka("B", settings=BROKER) as target,
     ):
         if given.follow:
-            rows = [followed(source, target, Path(folder), given.minutes * 60)]
+            sizes = given.partitions or FOLLOWED_SIZES
+            rows = [followed(source, target, Path(folder), it, given.minutes * 60) for it in sizes]
             pages.write("idle-follow", rows, followed_markdown(rows), given)
             return
         rows = []
-        for row in cycles(source, target, Path(folder), given.partitions):
+        for row in cycles(source, target, Path(folder), given.partitions or SIZES):
             rows.append(row)
             print(row, flush=True)
     pages.write("idle", rows, cycles_markdown(rows), given)
@@ -114,18 +116,21 @@ def cycle(flow: FlowSettings) -> tuple[float, float]:
     return time.monotonic() - wall, time.process_time() - cpu
 
 
-def followed(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds: float) -> Row:
+def followed(
+    source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, partitions: int, seconds: float
+) -> Row:
     """Follow topics into which nothing is written.  Returns CPU in cores, by role."""
     servers = source.bootstrap_servers
-    load.create_topic(servers, WARM, 1)
-    load.create_topic(servers, "quiet", FOLLOWED_PARTITIONS - 1)
-    ready = [(WARM, 0), *(("quiet", number) for number in range(FOLLOWED_PARTITIONS - 1))]
+    warm, quiet = f"{WARM}-{partitions}", f"quiet-{partitions}"
+    load.create_topic(servers, warm, 1)
+    load.create_topic(servers, quiet, partitions - 1)
+    ready = [(warm, 0), *((quiet, number) for number in range(partitions - 1))]
     load.produce(servers, iter([dict.fromkeys(ready, load.batch_of(10, 100, 0))]))
-    properties = TWINLOG.properties(source, target, f"{WARM}, quiet").replace(
+    properties = TWINLOG.properties(source, target, f"{warm}, {quiet}").replace(
         "emit.heartbeats.enabled = false", "emit.heartbeats.enabled = true"
     )  # a heartbeat per second, the default
-    with TWINLOG.running(properties, folder) as tree:
-        wait_for(target.bootstrap_servers, TWINLOG.remote(WARM))
+    with TWINLOG.running(properties, folder / quiet) as tree:
+        wait_for(target.bootstrap_servers, TWINLOG.remote(warm))
         print("copied; now nothing is new", flush=True)
         time.sleep(WARM_UP_S)
         used, began = tree.cpu_s(), time.monotonic()
@@ -133,7 +138,7 @@ def followed(source: EmbeddedKafka, target: EmbeddedKafka, folder: Path, seconds
         cpu = tree.cpu_s() - used
         wall = time.monotonic() - began
     return {
-        "partitions": FOLLOWED_PARTITIONS,
+        "partitions": partitions,
         "seconds": round(wall),
         **{role: cpu[role] / wall for role in (DRIVER, WORKERS, JVM)},
     }
@@ -147,7 +152,7 @@ def followed_markdown(rows: Sequence[Row]) -> str:
         "| partitions | seconds | driver | workers | both | Spark's JVM |",
         "|---:|---:|---:|---:|---:|---:|",
         *(
-            f"| {row['partitions']} | {row['seconds']} | {100 * row[DRIVER]:.2f} | {100 * row[WORKERS]:.2f} |"
+            f"| {row['partitions']:,} | {row['seconds']} | {100 * row[DRIVER]:.2f} | {100 * row[WORKERS]:.2f} |"
             f" {100 * (row[DRIVER] + row[WORKERS]):.2f} | {100 * row[JVM]:.2f} |"
             for row in rows
         ),

@@ -297,7 +297,7 @@ def measure(
 
 
 def followed(servers: str, topic: str, seconds: float) -> Row:
-    """Watch a stream until its median has not fallen three times in a row: brokers that have just started are slow (ms)."""
+    """Watch a stream until its median has not fallen three times in a row (ms): fresh brokers are slow."""
     best: list[float] = []
     no_less = 0
     while no_less < 3:
