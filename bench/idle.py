@@ -1,8 +1,8 @@
 """Measure the cost of a flow with nothing new, without the start of a JVM.
 
-    python -m bench.idle [PARTITIONS ...]        a cycle on 100, 1,000 and 10,000 partitions
-    python -m bench.idle [PARTITIONS ...] --follow [--minutes 2]
-                                                 a flow of 20, then of 1,000, that is followed: cores, the JVM apart
+python -m bench.idle [PARTITIONS ...]        a cycle on 100, 1,000 and 10,000 partitions
+python -m bench.idle [PARTITIONS ...] --follow [--minutes 2]
+                                             a flow of 20, then of 1,000, that is followed: cores, the JVM apart
 """
 
 from __future__ import annotations
