@@ -51,16 +51,18 @@ def assign(
     sized = weighed(ranges, sizes)
     if configured is None and sizes:
         lanes = lanes_worth(sum(item.estimated_bytes for item in sized), most)
-    return pack(sized, lanes, leaders_of(source, ranges))
+    return pack_by_leaders(source, sized, lanes)
 
 
-def leaders_of(source: ClusterReader, ranges: Iterable[RangeSpec]) -> Mapping[TopicPartition, int]:
-    """Return the node ids of the partitions' leaders, for the packing only; nothing if the source does not tell."""
+def pack_by_leaders(source: ClusterReader, ranges: Sequence[RangeSpec], lanes: int) -> Packed:
+    """Pack ranges by the leaders that the source tells; if it does not, by their weights alone."""
+    if lanes == 1:
+        return pack(ranges, 1)
     try:
-        return source.leaders({item.topic for item in ranges})
+        return pack(ranges, lanes, source.leaders({item.topic for item in ranges}))
     except TwinlogError as error:
         log.debug("lanes are assigned without regard to leaders: %s", error)
-        return {}
+        return pack(ranges, lanes)
 
 
 def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[TopicPartition, float]:
@@ -174,13 +176,13 @@ def assign_open(
         behind = weighed(behind, sizes)
         lanes = max(least, lanes_worth(sum(span.estimated_bytes for span in behind), most) if sizes else most)
     both = zip(ranges, behind, strict=True)
-    return pack(
+    return pack_by_leaders(
+        source,
         [
             replace(it, estimated_bytes=1 + recent_bytes.get(it.topic_partition, 0) + late.estimated_bytes)
             for it, late in both
         ],
         lanes,
-        leaders_of(source, ranges) if lanes > 1 else None,
     )
 
 
