@@ -18,7 +18,7 @@ from twinlog.copying.ranges import StoppedPartition, choose, message_limits
 from twinlog.errors import FencedError, TransientError
 from twinlog.facts.flow import FlowFacts
 from twinlog.facts.observe import observe
-from twinlog.formats.lane_counts import newest_of_lanes
+from twinlog.formats.lane_counts import LaneCounts, newest_of_lanes
 from twinlog.jsonable import to_json
 from twinlog.judge import validate
 from twinlog.judge.check import Severity, in_lines
@@ -27,7 +27,7 @@ from twinlog.lifecycle import sync_topics
 from twinlog.monitoring import publish, samples
 from twinlog.monitoring.cycle_report import FlowReport
 from twinlog.monitoring.exporter import Board
-from twinlog.state.progress import copied_from, read_lane_counts
+from twinlog.state.progress import copied_from, lane_counts_in
 from twinlog.topics.discovery import DiscoveredTopic, Discovery
 from twinlog.topics.plan import Refusal
 from twinlog.topics.snapshot import FlowSnapshot
@@ -174,11 +174,14 @@ class Reporter:
 class LaneTeller:
     """Tells a board what the lanes of a run have committed, those that are open included; one for each run.
 
-    `before` are records and bytes when it was told last, and when that was (monotonic seconds).
+    `before` are records and bytes when it was told last, and when that was (monotonic seconds).  `counts` are those
+    found so far, `since` says up to where progress was read.
     """
 
     run_state: RunState
     board: Board
+    counts: Mapping[TopicPartition, LaneCounts] = field(default_factory=dict)
+    since: Mapping[int, int] = field(default_factory=dict)
     before: tuple[Counter[TopicPartition], Counter[TopicPartition], float] | None = None
 
     def tell(self, flow: FlowSettings, clusters: Clusters) -> None:
@@ -186,7 +189,9 @@ class LaneTeller:
         ended = self.run_state.ended
         if ended is None:
             return
-        counts = read_lane_counts(flow, clusters.target, ended.open_ms)
+        gained, self.since = clusters.target.gained_records(flow.offsets_topic, self.since)
+        self.counts = {**self.counts, **lane_counts_in(flow, gained)}
+        counts = {place: it for place, it in self.counts.items() if it.fence_ms == ended.open_ms}
         if self.run_state.ended is not ended:
             return  # lanes of another fence may have stored their own counts over these
         records, size, now = Counter(ended.records), Counter(ended.bytes), time.monotonic()

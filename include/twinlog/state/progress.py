@@ -84,13 +84,20 @@ def read_lane_counts(
     flow: FlowSettings, cluster: ClusterReader, fence_ms: int
 ) -> Mapping[TopicPartition, LaneCounts]:
     """Read what lanes have committed since a fence, by source partition; one without a commit since then is absent."""
+    latest = latest_records_or_empty(cluster, flow.offsets_topic)
+    return {place: it for place, it in lane_counts_in(flow, latest).items() if it.fence_ms == fence_ms}
+
+
+def lane_counts_in(
+    flow: FlowSettings, records: Mapping[bytes, ReadRecord]
+) -> Mapping[TopicPartition, LaneCounts]:
+    """Find in progress records what lanes have committed, by source partition, whatever fence it was since."""
     found: dict[TopicPartition, LaneCounts] = {}
-    for data, record in latest_records_or_empty(cluster, flow.offsets_topic).items():
+    for data, record in records.items():
         counts = parse_lane_counts(record.headers)
-        if counts is not None and counts.fence_ms == fence_ms:
-            key = parse_source_key(data, flow.connector_name, flow.state_alias)
-            if key is not None:
-                found[key.topic_partition] = counts
+        key = None if counts is None else parse_source_key(data, flow.connector_name, flow.state_alias)
+        if counts is not None and key is not None:
+            found[key.topic_partition] = counts
     return found
 
 
