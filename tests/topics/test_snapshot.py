@@ -12,7 +12,7 @@ import pytest
 from twinlog.audit import audit
 from twinlog.cli.replication.cycle import Request, run_cycle
 from twinlog.config.flow.values import NEVER
-from twinlog.copying import copy
+from twinlog.copying.result import CopyResult
 from twinlog.cycle import begin, conclude
 from twinlog.formats.ledger.topics import TopicPause
 from twinlog.gate import ask as gate
@@ -24,7 +24,7 @@ from twinlog.lifecycle.sync_topics import as_left
 from twinlog.monitoring import publish, status
 from twinlog.monitoring.exporter import Board
 from twinlog.state.ledger import write_ledger
-from twinlog.steps import checkpoints, discover, offset_syncs, plan_ranges, validate
+from twinlog.steps import checkpoints, copy, discover, offset_syncs, plan_ranges, validate
 from twinlog.topics import snapshot as snapshots
 from twinlog.topics.snapshot import FlowSnapshot
 
@@ -120,10 +120,10 @@ class TestReadOnce:
         source.append(TopicPartition("users", 0), key=b"k", value=b"v", timestamp=1)
         given = []
 
-        def copy_users(*_: object, snapshot: FlowSnapshot, **__: object) -> copy.CopyResult:
+        def copy_users(*_: object, snapshot: FlowSnapshot, **__: object) -> CopyResult:
             given.append(snapshot)
             copied(TopicPartition("users", 0), 0, 1)
-            return copy.CopyResult("A->B", "run-2", "done", 1, 2, 0.0, (), ())
+            return CopyResult("A->B", "run-2", "done", 1, 2, 0.0, (), ())
 
         monkeypatch.setattr(copy, "run", copy_users)
         done = []

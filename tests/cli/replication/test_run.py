@@ -293,7 +293,7 @@ def broken_off(world, monkeypatch: pytest.MonkeyPatch) -> None:
         return result_of(flow, run_id, discover.run(flow, clusters), Totals(), (), died, 2, 1, 0.1)
 
     monkeypatch.setattr("twinlog.cli.replication.follow.WarmSpark.runner", lambda *_, **__: None)
-    monkeypatch.setattr("twinlog.copying.copy.run", copied)
+    monkeypatch.setattr("twinlog.steps.copy.run", copied)
 
 
 @pytest.mark.usefixtures("broken_off")
@@ -354,7 +354,7 @@ def test_a_copy_with_a_transaction_open_is_looked_at_though_nothing_is_to_copy(
         return CopyResult(flow.name, run_id, "nothing", 0, 0, 0.0, ())
 
     monkeypatch.setattr("twinlog.cli.replication.follow.WarmSpark.runner", lambda *_, **__: None)
-    monkeypatch.setattr("twinlog.copying.copy.run", copied)
+    monkeypatch.setattr("twinlog.steps.copy.run", copied)
     _run(world, capsys)
     assert ["A->B"] == looked
 
