@@ -4,28 +4,6 @@ The ledger also keeps what is at risk, and what the source looked like: the gate
 Running the step again writes the same report anew.
 """
 
-from __future__ import annotations
+from twinlog.monitoring.publish import run
 
-from collections.abc import Mapping
-from typing import Any
-
-from twinlog.cluster.api import Clusters
-from twinlog.config.flow.settings import FlowSettings
-from twinlog.monitoring import publish
-from twinlog.monitoring.cycle_report import FlowReport
-from twinlog.monitoring.exporter import Board
-
-
-def run(
-    flow: FlowSettings,
-    clusters: Clusters,
-    run_id: str,
-    copied: Mapping[str, Any] | None,
-    started_ms: int,
-    *,
-    failed: bool = False,
-    board: Board | None = None,
-    tells: bool = True,
-) -> FlowReport:
-    """Report the run `run_id`, begun at `started_ms` (epoch ms); `copied` is the copy's result as JSON, or None."""
-    return publish.run(flow, clusters, run_id, copied, started_ms, failed=failed, board=board, tells=tells)
+__all__ = ["run"]
