@@ -58,7 +58,7 @@ class Published:
             "_request": lambda: SimpleNamespace(dry_run=False),
         }.items():
             monkeypatch.setattr(cycle, name, value)
-        monkeypatch.setattr("twinlog.monitoring.publish.run", self._report)
+        monkeypatch.setattr("twinlog.steps.publish.run", self._report)
 
     def _report(self, *_: object, failed: bool, **_of: object) -> dict[str, Any]:
         self.told.append(failed)
