@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -65,5 +66,6 @@ class Copier:
                     return True
                 self.fenced += isinstance(error, FencedError)
                 self.last_error = error
-                time.sleep(0.2)
+                # Under a low limit two that came back at once would end each other before either commits.
+                time.sleep(random.uniform(0.2, 2.0))
         return False
