@@ -44,6 +44,9 @@ RATE = 500
 """Records a second that are followed: with the default sockets of brokers, 5,000 are more than the line carries."""
 
 GIVE_UP_AFTER_S = 300
+BUILT = Path("bench-results")
+"""Where the relay in Go is built, and found again inside the namespace."""
+
 _SAFE = {"min.insync.replicas": "2", "retention.ms": "-1"}
 
 Row = dict[str, Any]
@@ -67,7 +70,7 @@ def main() -> None:
     elif given.inside:
         inside(given)
     else:
-        relays(given.out)  # built here, from where modules can be fetched
+        relays(BUILT)  # built here, from where modules can be fetched
         with line(given.delay / 1000):
             subprocess.run([*within("wan-b"), *sys.argv[1:], "--inside"], check=True)
 
@@ -253,7 +256,7 @@ def inside(given: argparse.Namespace) -> None:
             tempfile.TemporaryDirectory(prefix="twinlog-wan-") as folder,
             cluster("B", NEAR, Path(folder)) as target,
         ):
-            contenders = [MM2, *(it for it in relays(given.out) if it.name == FRANZ_GO), TWINLOG]
+            contenders = [MM2, *(it for it in relays(BUILT) if it.name == FRANZ_GO), TWINLOG]
             chosen = [it for it in contenders if given.only in {None, it.name}]
             for repetition in range(given.repetitions):
                 for contender in chosen:
@@ -302,6 +305,8 @@ def followed(servers: str, topic: str, seconds: float) -> Row:
     no_less = 0
     while no_less < 3:
         delays = sorted(it.seen - it.produced for it in latency.watch(servers, topic, seconds))
+        if not delays:
+            raise SystemExit(f"nothing came to {topic} for {seconds:g} s")
         at = [delays[min(int(len(delays) * share), len(delays) - 1)] for share in latency.SHARES]
         print(f"p50 {1000 * at[0]:.0f} ms", flush=True)
         no_less = no_less + 1 if best and at[0] > LESS * best[0] else 0
