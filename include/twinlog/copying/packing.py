@@ -8,6 +8,7 @@ says.
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -56,13 +57,13 @@ def assign(
 
 def pack_by_leaders(source: ClusterReader, ranges: Sequence[RangeSpec], lanes: int) -> Packed:
     """Pack ranges by the leaders that the source tells; if it does not, by their weights alone."""
-    if lanes == 1:
-        return pack(ranges, 1)
-    try:
-        return pack(ranges, lanes, source.leaders({item.topic for item in ranges}))
-    except TwinlogError as error:
-        log.debug("lanes are assigned without regard to leaders: %s", error)
-        return pack(ranges, lanes)
+    leaders: Mapping[TopicPartition, int] = {}
+    if lanes > 1:
+        try:
+            leaders = source.leaders({item.topic for item in ranges})
+        except TwinlogError as error:
+            log.debug("lanes are assigned without regard to leaders: %s", error)
+    return pack(ranges, lanes, leaders)
 
 
 def offset_sizes(source: ClusterReader, topics: Iterable[DiscoveredTopic]) -> Mapping[TopicPartition, float]:
@@ -121,9 +122,9 @@ def pack(
     lanes = min(lanes, len(ranges))
     by_weight = sorted(ranges, key=lambda it: -it.weight)
     urgent_first = sorted(by_weight, key=lambda it: it.rpo_seconds)
-    least = _packed(by_weight, lanes, {}, 0.0)
+    least = _packed(by_weight, lanes, {}, math.inf)
     most = MORE_BYTES * _fullest(least)
-    better = (_packed(urgent_first, lanes, leaders or {}, most), _packed(urgent_first, lanes, {}, 0.0))
+    better = (_packed(urgent_first, lanes, known, most) for known in (leaders or {}, {}))
     return next((it for it in better if _fullest(it) <= most), least)
 
 
@@ -139,8 +140,9 @@ def _packed(
     read: list[Counter[int]] = [Counter() for _ in range(lanes)]
     for item in ranges:
         leader = leaders.get(item.topic_partition, -1)
-        fitting = [it for it in range(lanes) if leader >= 0 and loads[it] + item.weight <= most]
-        lane = min(fitting or range(lanes), key=lambda it: (bool(fitting) and read[it][leader], loads[it]))
+        emptiest = loads.index(min(loads))
+        fitting = [it for it in range(lanes) if loads[it] + item.weight <= most] if leader >= 0 else []
+        lane = min(fitting or [emptiest], key=lambda it: (read[it][leader], loads[it]))
         bins[lane].append(item)
         loads[lane] += item.weight
         read[lane][leader] += item.weight

@@ -180,7 +180,7 @@ class LaneTeller:
 
     run_state: RunState
     board: Board
-    counts: Mapping[TopicPartition, LaneCounts] = field(default_factory=dict)
+    counts: dict[TopicPartition, LaneCounts] = field(default_factory=dict)
     since: Mapping[int, int] = field(default_factory=dict)
     before: tuple[Counter[TopicPartition], Counter[TopicPartition], float] | None = None
 
@@ -190,7 +190,7 @@ class LaneTeller:
         if ended is None:
             return
         gained, self.since = clusters.target.gained_records(flow.offsets_topic, self.since)
-        self.counts = {**self.counts, **lane_counts_in(flow, gained)}
+        self.counts.update(lane_counts_in(flow, gained))
         counts = {place: it for place, it in self.counts.items() if it.fence_ms == ended.open_ms}
         if self.run_state.ended is not ended:
             return  # lanes of another fence may have stored their own counts over these

@@ -53,12 +53,12 @@ class Receiver:
             # have been taken before, and a call asks for a record more than is wanted.
             last = GATHERED + 2 * RECORD
             self._wake_at(GATHERED)
-            fill(target[:-last], gathered=True)
+            fill(target[:-last])
             self._wake_at(1)
             target = target[-last:]
         fill(target)
 
-    def _fill(self, target: memoryview, *, gathered: bool = False) -> None:
+    def _fill(self, target: memoryview) -> None:
         at = min(len(target), len(self._early))
         if at:
             target[:at] = self._early[:at]
@@ -69,10 +69,10 @@ class Receiver:
                 raise ConnectionResetError("the broker closed the connection")
             at += got
 
-    def _decrypt(self, encryption: Encryption, target: memoryview, *, gathered: bool = False) -> None:
+    def _decrypt(self, encryption: Encryption, target: memoryview) -> None:
         while (at := encryption.decrypt(target)) < len(target):
             target = target[at:]
-            self._take(self._socket.recv(min(_AT_ONCE, len(target) + RECORD) if gathered else GATHERED))
+            self._take(self._socket.recv(min(_AT_ONCE, len(target) + RECORD)))
 
     def take_early(self) -> None:
         """Take the bytes that have arrived, without waiting.  Raises OSError if the connection has ended."""
